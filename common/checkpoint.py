@@ -8,7 +8,8 @@ those of others have one for each of their records. Both are looked at whenever 
 import contextlib
 import errno
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any, cast
@@ -19,6 +20,8 @@ from torch.overrides import TorchFunctionMode
 from common import files, other_files, seal
 from common.config import ConfigError
 
+_COUNTER = ".num_batches_tracked"
+_EACH = 3  # weights up to which each is named
 _STEP = re.compile(r"_step(\d+)\.pt$")
 
 
@@ -181,6 +184,7 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
     for name, weight in weights.items():
         if not isinstance(weight, torch.Tensor) or weight.is_complex() or weight.layout != torch.strided:
             raise CheckpointError(f"{path}: {name} is no weight: expected a tensor, found {type(weight).__name__}")
+    check_numbers(weights, path)
     try:
         model.load_state_dict(weights, assign=True)
     except RuntimeError as error:
@@ -190,6 +194,17 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
     if wrong := [name for name, w in weights.items() if name in own and own[name] != ("num_batches" not in name)]:
         expected = "whole" if "num_batches" in wrong[0] else "floating-point"
         raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected {expected} numbers")
+
+
+def check_numbers(weights: Mapping[str, torch.Tensor], path: Path | str) -> None:
+    """Raises CheckpointError that names the first weight with numbers that are NaN, infinite, or not in the file."""
+    for name, weight in weights.items():
+        if weight.nbytes > weight.untyped_storage().nbytes():  # as of an `expand`, which computing would write out
+            held = weight.untyped_storage().nbytes()
+            raise CheckpointError(f"{path}: {name} of shape {list(weight.shape)} repeats the {held} bytes that it has")
+        # Their sum reads them once; of large numbers it may overflow.
+        if not weight.sum().isfinite() and (count := int((~weight.isfinite()).sum())):
+            raise CheckpointError(f"{path}: {name} is damaged: {count} of {weight.numel()} numbers are NaN or infinite")
 
 
 def contents(state: Mapping[Any, Any]) -> str:
@@ -211,31 +226,48 @@ def full(name: str, weight: torch.Tensor) -> torch.Tensor:
     return weight.nan_to_num().long() if name.endswith("num_batches_tracked") else weight.float()
 
 
-def load_matching(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], source: Path | str) -> list[str]:
-    """Loads every tensor whose name and shape fit `model`; tells, one line each, which did not and why.
+def load_matching(
+    model: torch.nn.Module, weights: Mapping[str, torch.Tensor], source: Path | str, *, least: float = 0.0
+) -> list[str]:
+    """Loads every tensor whose name and shape fit `model`; tells which did not and why, those of a part together.
 
-    Raises CheckpointError, which names `source`, where none fits.
+    Raises CheckpointError, which names `source`, where none fits, or less than the share `least` of their numbers.
     """
-    own = model.state_dict()
-    weights = {name: w for name, w in weights.items() if isinstance(w, torch.Tensor)}
+    own = {name: w for name, w in model.state_dict().items() if not name.endswith(_COUNTER)}  # it decides nothing
+    weights = {name: w for name, w in weights.items() if isinstance(w, torch.Tensor) and not name.endswith(_COUNTER)}
     fitting = {name: w for name, w in weights.items() if name in own and own[name].shape == w.shape}
-    if not any(own[name].ndim for name in fitting):  # counters fit everywhere
+    if not any(own[name].ndim for name in fitting):  # scalars fit everywhere
         theirs = next((f"{name} {tuple(w.shape)}" for name, w in weights.items()), "nothing")
         ours = next((f"{name} {tuple(w.shape)}" for name, w in own.items()), "nothing")
         raise CheckpointError(
             f"{source}: of its {len(weights)} weights not one fits the {len(own)} of this model: it begins with "
             f"{theirs}, the model with {ours}"
         )
+    check_numbers(fitting, source)
+    others = [name for name in own if name in weights and name not in fitting]
+    shapes = [f"{tuple(weights[name].shape)} in the checkpoint, {tuple(own[name].shape)} here" for name in others]
+    told = [f"{name}: {shape}, starts anew" for name, shape in zip(others, shapes, strict=True)]
+    if len(told) > _EACH:
+        told = [f"{_grouped(others)}: of other shapes, such as {others[0]}, {shapes[0]}, start anew"]
+    if absent := [name for name in own if name not in weights]:
+        told.append(f"{_grouped(absent)}: not in the checkpoint, keeps its initial value")
+    if unused := [name for name in weights if name not in own]:
+        told.append(f"{_grouped(unused)}: in the checkpoint, not in this model, unused")
+    share = sum(w.numel() for w in fitting.values()) / sum(w.numel() for w in weights.values())
+    if share < least:
+        raise CheckpointError(
+            f"{source}: {share:.0%} of its numbers fit this model, expected at least {least:.0%}: {'; '.join(told)}"
+        )
     model.load_state_dict(fitting, strict=False)
-    told = []
-    for name, tensor in own.items():
-        if name not in weights:
-            told.append(f"{name}: not in the checkpoint, keeps its initial value")
-        elif name not in fitting:
-            told.append(
-                f"{name}: {tuple(weights[name].shape)} in the checkpoint, {tuple(tensor.shape)} here, starts anew"
-            )
-    return told + [f"{name}: in the checkpoint, not in this model, unused" for name in weights if name not in own]
+    return told
+
+
+def _grouped(names: Sequence[str]) -> str:
+    """`names`, or, where there are many, how many there are in each part of the model."""
+    if len(names) <= _EACH:
+        return ", ".join(names)
+    parts = Counter(name.partition(".")[0] for name in names)
+    return ", ".join(f"{part}.* ({count})" for part, count in parts.items())
 
 
 def _first_line(error: BaseException) -> str:

@@ -5,7 +5,7 @@ Pure functions of settings and of where the training stands.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from common.config import check_not_negative
 
@@ -20,6 +20,11 @@ RENAMED = {
     "keep_updates": "keep_steps",
 }
 """Settings of all trainings that had other names: for `RENAMED` of a configuration."""
+
+FromCheckpoint = Literal["architecture", "half", "any"]
+"""What a run takes from the checkpoint that it starts from: its architecture with all weights, or, into the configured
+model, the weights that fit, of at least half of the checkpoint or however few.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

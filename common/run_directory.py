@@ -11,19 +11,21 @@
 import contextlib
 import errno
 import fcntl
+import functools
 import json
 import os
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from torch import Tensor, nn
 
 from common import checkpoint, config, distributed, files, memory
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.course import FromCheckpoint
 from common.distributed import World
 from common.json_text import parsed
 from common.logging import RunLogger, environment
@@ -36,6 +38,16 @@ FREE = (
     "dry_run", "tensorboard", "save", "samples", "vocoder", "prediction_frequency", "data.root",
     "data.workers", "data.changed", "compile", "cudnn_benchmark", "optim.max_skipped",
 )  # fmt: skip
+
+
+LEAST = 0.5  # share of a checkpoint that fits, below which the checkpoint is probably the wrong one
+MOST_SHOWN, LONGEST_SHOWN = 12, 60  # settings, and characters of both values of one
+_ADVICE: dict[FromCheckpoint, str] = {
+    "architecture": "take the checkpoint of such a model, or --from_checkpoint any takes what fits",
+    "half": "--from_checkpoint architecture makes the model that it describes, any takes what fits",
+    "any": "--from_checkpoint architecture makes the model that it describes",
+}
+T = TypeVar("T", bound=Any)
 
 
 class RunDirectory:
@@ -59,15 +71,47 @@ class RunDirectory:
             for line in changed_settings(self.saved, cfg, depends_on=depends_on):
                 self.log.event(f"setting changed: {line}")
 
-    def start_from(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-        """Gives `network` the weights of the checkpoint at `path` that fit it, and logs which did not.
+    def adopted(
+        self, cfg: T, theirs: T | None, parts: Sequence[str], *, keeps: Sequence[str] = (), named: str = "checkpoint"
+    ) -> T:
+        """`cfg` with the `parts` ("model", "data.energy") of the checkpoint that its run starts from, but for `keeps`.
 
-        Raises CheckpointError where none fits.
+        They are those of `theirs`, of which one line is logged, or, where the run goes on, those that it has had so
+        far. `cfg` as it is if from_checkpoint says so, or no checkpoint is `named`. Raises ConfigError,
+        CheckpointError.
         """
-        messages = checkpoint.load_matching(network, weights, path)
-        counters = ".num_batches_tracked:"  # on which nothing depends
-        for message in [message for message in messages if counters not in message] or ["taken"]:
-            self.log.event(f"{path}: {message}")
+        start = getattr(cfg, named)
+        if self.saved is not None:
+            theirs = _config_in(self.saved, cfg)
+            start = getattr(theirs, named)
+        if start is None or theirs is None or cfg.from_checkpoint != "architecture":
+            return cfg
+        now, found = config.to_dict(cfg), config.to_dict(theirs)
+        kept = {name: _at(now, name) for name in keeps}
+        for name, value in ({name: _at(found, name) for name in parts} | kept).items():
+            _put(now, name, value)
+        new = config.build(type(cfg), now, str(start))
+        before, after = _flat(config.to_dict(cfg)), _flat(config.to_dict(new))
+        changed = [key for key in after if after[key] != before[key]]
+        if self.saved is None and changed:
+            pairs = [(key, str(before[key]), str(after[key])) for key in changed]
+            shown = [key if len(was + now) > LONGEST_SHOWN else f"{key} {was} -> {now}" for key, was, now in pairs]
+            more = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
+            self.log.event(f"{start}: its architecture counts: {', '.join(shown[:MOST_SHOWN])}{more}")
+        return new
+
+    def start_from(
+        self, network: nn.Module, weights: Mapping[str, Tensor], path: Path, takes: FromCheckpoint = "architecture"
+    ) -> None:
+        """Gives `network` the weights of the checkpoint at `path` that fit it; logs one line, which names the others.
+
+        Raises CheckpointError where none fits, or less than half does, unless any will do.
+        """
+        try:
+            told = checkpoint.load_matching(network, weights, path, least=0.0 if takes == "any" else LEAST)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; {_ADVICE[takes]}") from None
+        self.log.event(f"{path}: {'; '.join(told) or 'taken'}")
 
     def left_out(self, messages: Iterable[str]) -> None:
         """Logs what of the data cannot be used."""
@@ -245,10 +289,7 @@ def changed_settings(saved: Mapping[str, Any], cfg: Any, *, depends_on: Sequence
     Raises CheckpointError if one of them is among those the weights `depends_on`, or is the checkpoint that the run
     started from.
     """
-    try:
-        before = _flat(config.to_dict(config.build(type(cfg), saved["config"], "")))
-    except (ConfigError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{cfg.output_dir}: its newest checkpoint is not of this model: {error}") from None
+    before = _flat(config.to_dict(_config_in(saved, cfg)))
     now = _flat(config.to_dict(cfg))
     changed = {
         key: f"{key} {_shown(before.get(key))} -> {_shown(now.get(key))}"
@@ -288,6 +329,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     return getattr(value, "message", value)  # of what could not be loaded
+
+
+def _config_in(saved: Mapping[str, Any], cfg: T) -> T:
+    """That of the run that `saved`. Raises CheckpointError."""
+    try:
+        return config.build(type(cfg), saved["config"], "")
+    except (ConfigError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{cfg.output_dir}: its newest checkpoint is not of this model: {error}") from None
+
+
+def _at(settings: Mapping[str, Any], name: str) -> Any:
+    """What is there; `settings` itself for the empty name."""
+    return functools.reduce(lambda found, part: found[part], name.split(".") if name else (), settings)
+
+
+def _put(settings: dict[str, Any], name: str, value: Any) -> None:
+    group, _, last = name.rpartition(".")
+    _at(settings, group)[last] = value
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

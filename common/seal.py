@@ -66,7 +66,7 @@ def damage(path: Path) -> str | None:
         file.seek(size - tail_bytes)
         tail = file.read(tail_bytes)
         if tail[-_END_BYTES:].startswith(_END_OF_ZIP) and tail.endswith(b"\0\0"):
-            return _damaged_record(path)
+            return _damaged_record(path, is_sealed=False)
         if len(tail) < _END_BYTES + _COMMENT_BYTES or not tail[_END_BYTES:].startswith(_MAGIC):
             return "its end is missing or changed"
         if tail[_END_BYTES - 2 : _END_BYTES] != _COMMENT_BYTES.to_bytes(2, "little"):
@@ -80,13 +80,28 @@ def damage(path: Path) -> str | None:
             found.update(chunk)
             left -= len(chunk)
         found.update(b"\0\0")
-        return None if found.digest() == tail[-found.digest_size :] else "its checksum does not match"
+        is_whole = found.digest() == tail[-found.digest_size :]
+        return _damaged_record(path, is_sealed=True) if is_whole else "its checksum does not match"
 
 
-def _damaged_record(path: Path) -> str | None:
+def unpacked(archive: zipfile.ZipFile, size: int) -> str | None:
+    """What says that the records of an archive of `size` bytes are more than these, by their headers alone, or None.
+
+    torch saves every record as it is; others make gigabytes of a small file before anything is known of them.
+    """
+    for record in archive.infolist():
+        if record.compress_type != zipfile.ZIP_STORED:
+            is_more = f"is compressed and unpacks to {record.file_size} bytes"
+            return f"its record {record.filename} {is_more}; torch.save writes records as they are"
+    held = sum(record.file_size for record in archive.infolist())
+    return f"its records take {held} bytes in a file of {size}" if held > size else None
+
+
+def _damaged_record(path: Path, *, is_sealed: bool) -> str | None:
     try:
         with zipfile.ZipFile(path) as archive:
-            bad = archive.testzip()
+            problem = unpacked(archive, path.stat().st_size)
+            bad = None if problem or is_sealed else archive.testzip()
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         return f"it is no whole zip file: {error}"
-    return None if bad is None else f"the checksum of its record {bad} does not match"
+    return problem if bad is None else f"the checksum of its record {bad} does not match"

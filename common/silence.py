@@ -1,15 +1,70 @@
-"""Silence at the ends of a recording, which is cut off.
+"""Silence: cut off the ends of a recording, and put around and into utterances that a recogniser learns from.
 
 Legend of shapes: N samples.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from common.config import check_not_negative, check_shares
+
 SILENCE_FRAME = 2048  # samples over which loudness is measured
 SILENCE_HOP = 512  # samples between two measurements; divides SILENCE_FRAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class SilenceConfig:
+    """Silence around and between the words of training utterances, as edits, telephones and codecs make it."""
+
+    probability: float = 0.0
+    """Share of the batches that hear silences; 0 for none."""
+    clean_epochs: int = 0
+    """Epochs at the beginning in which there is none."""
+    alone: float = 0.06
+    """Share of the utterances of these batches that are nothing but silence, with nothing to be recognised."""
+    max_seconds: float = 2.0
+    """Greatest length of a silence in seconds; every batch draws its own limit, which is mostly a short one."""
+    min_db: float = -100.0
+    """Least level of a silence that is noise, in decibels of full scale; a third of all are digital zeros."""
+    max_db: float = -50.0
+    """Greatest level of a silence that is noise, in decibels of full scale."""
+
+    def __post_init__(self) -> None:
+        check_shares(self, "probability", "alone")
+        check_not_negative(self, "max_seconds", "clean_epochs")
+        if self.min_db > self.max_db:
+            raise ValueError(f"min_db = {self.min_db} is above max_db = {self.max_db}")
+
+
+def with_silences(
+    samples_N: np.ndarray,
+    word_ends: Sequence[int],
+    cfg: SilenceConfig,
+    random: np.random.Generator,
+    *,
+    limit: float,
+    sample_rate: int,
+) -> np.ndarray:
+    """Float32 samples [N] with silences of up to `limit` seconds before and after, each in half of all cases, and after
+    some of the words, which end at these samples."""
+
+    def drawn(low: float) -> np.ndarray:
+        return silence(round(max(0.0, random.uniform(low, limit)) * sample_rate), cfg, random)
+
+    ends = np.array([end for end in word_ends[:-1] if 0 < end < len(samples_N)], np.int64)
+    pieces = [drawn(-limit)]
+    for part_N in np.split(samples_N, ends[random.random(len(ends)) < random.random()]):
+        pieces += [part_N, drawn(0.0)]
+    return np.concatenate([*pieces[:-1], drawn(-limit)])
+
+
+def silence(samples: int, cfg: SilenceConfig, random: np.random.Generator) -> np.ndarray:
+    """So many samples, float32: zeros, or white noise of a level that `cfg` allows."""
+    level = 0.0 if random.random() < 1 / 3 else 10 ** (random.uniform(cfg.min_db, cfg.max_db) / 20)
+    return random.standard_normal(samples, np.float32) * np.float32(level)
 
 
 class Trimmed(NamedTuple):

@@ -31,7 +31,8 @@ def read(path: Path) -> Imported:
         encoder = Settings(described.get("encoder"), "encoder", source)
         encoder.expect("feat_in", features.mel_bins)
         encoder.expect("conv_mask", True)
-        encoder.ignore(("_target_", "cls", "frame_splicing", "init_mode"))
+        encoder.of_class("ConvASREncoder", "ConvASREncoderAdapter")
+        encoder.ignore(("frame_splicing", "init_mode"))
         encoder.expect("normalization_mode", "batch")
         encoder.expect("residual_mode", "add")
         encoder.expect("norm_groups", -1)
@@ -89,6 +90,7 @@ def _one(s: Settings, key: str) -> int:
 
 
 def _labels(s: Settings) -> str:
+    s.of_class("ConvASRDecoder")
     vocabulary: Any = s.take("vocabulary")
     if not isinstance(vocabulary, list) or not 0 < len(vocabulary) <= MOST_LABELS:
         raise CheckpointError(f"{s.source}: decoder.vocabulary: expected a list of letters")

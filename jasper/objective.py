@@ -39,7 +39,7 @@ def ctc_objective(
         longest = round(cfg.data.max_seconds * cfg.features.sample_rate)
         audio_BN = F.pad(audio_BN, (0, max(0, longest - audio_BN.shape[1])))
     with torch.no_grad():
-        features_BFT, frames_B = log_mel(audio_BN, batch.samples_B, seed=seed)
+        features_BFT, frames_B = log_mel(audio_BN, batch.samples_B)
         features_BFT = cutout(features_BFT, frames_B, cfg.cutout, seed=seed)
         features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed)
     with autocast(device, cfg.precision):

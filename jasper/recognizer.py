@@ -5,6 +5,7 @@ Shapes: B utterances or chunks, N samples, F mel bands, T feature frames, S outp
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -158,17 +159,20 @@ def load(
     precision: Choice | Literal["int8"] = "fp32",
     ema: bool | None = None,
     configuration: Config | None = None,
+    noise_floor: float | None = None,
 ) -> Recognizer:
     """The recogniser saved at `path`: of this repository, of DeepLearningExamples, a .nemo, or a name of the hub.
 
     `ema`: take the averaged weights; None takes them where there are any. `configuration` overrides what the
     checkpoint says of itself (ours) or what is read off its weights (DeepLearningExamples'). `precision`: "auto"
-    measures (`common.fastest`).
+    measures (`common.fastest`). `noise_floor` in place of that of its features; 0 is the original without dither.
     Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights, and
     ConfigError for int8 where there is none (`cast_for_inference`).
     """
     chosen = distributed.pick_device(device)
     model, cfg, known = _loaded(path, ema=ema, configuration=configuration)
+    if noise_floor is not None:
+        cfg = replace(cfg, features=replace(cfg.features, noise_floor=noise_floor))
     if precision == "auto":
         sound_N = voice_like(cfg.features.sample_rate)
         return fastest(

@@ -21,6 +21,7 @@ NODES_EACH = 256
 """More of it for every sequence."""
 MORE_NODES = -1  # TRANSDUCER_BEAM_MORE_NODES, in place of a count
 GROWTH = 8
+BYTES_EACH = 20  # of a label in the results: its number, frame, duration, confidence and entropy
 
 
 class Options(Structure):
@@ -111,6 +112,7 @@ class NativeSearch:
         slots = max(1, min(self.slots, -(-batch // threads)))
         nodes = NODES + NODES_EACH * self.beam if states is None else self.room
         choice = self._options(max_symbols, slots, nodes, threads)
+        self._check_memory(choice, encoded_BSC.shape[1], states is not None)
         found = _searched(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
         for n in np.flatnonzero(found.counts_B == MORE_NODES).tolist():
             choice = self._options(max_symbols, 1, nodes, 1)
@@ -131,6 +133,20 @@ class NativeSearch:
                         whole[n] = part[0]
         return found
 
+    def _check_memory(self, choice: Options, frames: int, has_states: bool) -> None:
+        """Raises ValueError where the search, or what it finds, takes more than `memory` for an utterance."""
+        capacity = _capacity(choice, frames, has_states)
+        searched = choice.slots * choice.threads
+        needed = (
+            _bytes("transducer_beam_workspace", self.network, choice) // searched
+            + BYTES_EACH * choice.n_best * capacity
+        )
+        if needed > self.memory:
+            raise ValueError(
+                f"beam: {self.beam} sequences, {choice.n_best} of them returned, take {needed:,} bytes for {frames} "
+                f"frames; expected at most the {self.memory:,} of `memory`: take a smaller beam or n_best"
+            )
+
     def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> Options:
         of_beam, *others = self._choice
         return Options(*of_beam, max_symbols, slots, nodes, threads, *others)
@@ -142,6 +158,11 @@ def _bytes(function: str, network: NativeNetwork, choice: Options) -> int:
     if status != SUCCESS:
         raise RuntimeError(f"{function} of the native library answered with status {status}")
     return size.value
+
+
+def _capacity(choice: Options, frames: int, has_states: bool) -> int:
+    """Labels that a sequence has at most."""
+    return frames * choice.max_symbols + (choice.nodes if has_states else 0)
 
 
 def _searched(
@@ -158,7 +179,7 @@ def _searched(
     library = beam_functions()
     assert library is not None
     batch, frames, _ = encoded_BSC.shape
-    n_best, capacity = choice.n_best, frames * choice.max_symbols + (choice.nodes if states is not None else 0)
+    n_best, capacity = choice.n_best, _capacity(choice, frames, states is not None)
     workspace = aligned(np.empty(_bytes("transducer_beam_workspace", network, choice), np.uint8))
     tokens, emitted, durations = np.empty((3, batch, n_best, capacity), np.int32)
     confidences, entropies = np.empty((2, batch, n_best, capacity), np.float32)

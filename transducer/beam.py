@@ -1,6 +1,7 @@
 """Beam search for RNN-T and TDT: the most probable label sequences, with what is known of the language.
 
-Every sequence is summed over its alignments, and equal ones are one. On a CPU it is one native call for a batch
+Every sequence is summed over its alignments, and equal ones are one; the sum is exact for those that cannot reach
+`max_symbols` on a frame. On a CPU it is one native call for a batch
 (`host_beam.py`, `csrc/decode_beam.cpp`), which other devices copy their frames to; without a compiler,
 `reference.beam_search`.
 
@@ -71,14 +72,13 @@ class BeamSearch:
         Raises ValueError for shapes and lengths that do not fit, for an utterance whose frames hold NaN, and for one
         that takes more than `options.memory`.
         """
-        counts_B = torch.as_tensor(frames_B).to("cpu", torch.int64).numpy()
         encoded_BSC = encoded_BSC.detach().float().cpu()
         if self._native is not None:
             self._native.threads = torch.get_num_threads()
             return self._native(
-                encoded_BSC.numpy(), counts_B, max_symbols=max_symbols, scorers=scorers, state=state, is_over=is_over
+                encoded_BSC.numpy(), frames_B, max_symbols=max_symbols, scorers=scorers, state=state, is_over=is_over
             )
-        check(self.weights, encoded_BSC.shape, counts_B, max_symbols, state, is_over=is_over)
+        counts_B = check(self.weights, encoded_BSC.shape, frames_B, max_symbols, state, is_over=is_over)
         each = scorers_of_all(scorers, len(encoded_BSC), self.weights.blank)
         return [
             [

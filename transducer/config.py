@@ -6,7 +6,7 @@ from typing import Literal
 
 from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
-from common.course import EveryConfig, check_batches
+from common.course import EveryConfig, FromCheckpoint, check_batches
 from common.data.digest import Changed
 from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
@@ -14,6 +14,7 @@ from common.features import NEMO, LogMelConfig
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
+from common.silence import SilenceConfig
 from common.text.language import Language, UnknownLetters
 from transducer.weights import Activation
 
@@ -127,8 +128,9 @@ class DataConfig:
     """Greatest duration of a training utterance; longer ones are left out."""
     speakers: tuple[str, ...] = ()
     """Speakers to train on; all, if none is named."""
-    normalize_text: bool = True
-    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are. By default
+    unless the pieces of a checkpoint have capitals or punctuation."""
     language: Language = "english"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     and digit stays."""
@@ -138,6 +140,7 @@ class DataConfig:
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
+    silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
     changed: Changed = "refuse"
     """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
@@ -216,7 +219,11 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Model to start from (ours, .nemo, a Hugging Face folder or hub name), with its architecture, features, pieces."""
+    """Model to start from (ours, .nemo, a Hugging Face folder or hub name)."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its model (with its pieces) and
+    features, in place of those configured, and all weights;
+    half: weights that fit the configured model, at least half of the checkpoint; any: weights that fit, however few."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
     """Epochs whose checkpoints are kept, besides the last two and the best."""

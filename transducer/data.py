@@ -10,9 +10,12 @@ from common.text.pieces import Pieces
 from transducer.config import Config, DataConfig
 
 
-def spelling_of(data: DataConfig) -> Callable[[str], str]:
-    """What writes transcripts as pieces are cut from them."""
-    if not data.normalize_text:
+def spelling_of(data: DataConfig, pieces: Pieces | None) -> Callable[[str], str]:
+    """What writes transcripts as pieces, the `pieces` where they are known already, are cut from them."""
+    normalizes = data.normalize_text
+    if normalizes is None:
+        normalizes = pieces is None or not pieces.are_cased
+    if not normalizes:
         return _stripped
     return Spelling(None, language=data.language, unknown_letters=data.unknown_letters)
 
@@ -46,6 +49,7 @@ def speech_dataset(
         encode=pieces.encode if pieces is not None else None,
         sample_rate=cfg.features.sample_rate,
         speed=cfg.data.speed if training else None,
+        silence=cfg.data.silence if training else None,
         join=cfg.data.join if training else None,
         seed=cfg.seed,
         on_error=cfg.data.on_error,

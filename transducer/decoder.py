@@ -16,11 +16,20 @@ import torch
 from torch import Tensor
 
 from ctc import Scorer
+from ctc.inputs import integer_tensor
 from transducer import _cuda_decoder, _cuda_library, reference
 from transducer._cuda_decoder import CudaDecoder
 from transducer._decoder_library import Found, NativeNetwork, decoded_of, functions, padded
 from transducer._library import warn_slow
-from transducer.host_decoder import SLOTS, WINDOW, check_internal_weight, scorers_of_all, window_rows
+from transducer.host_decoder import (
+    SLOTS,
+    WINDOW,
+    check_internal_weight,
+    check_shape,
+    frame_counts,
+    scorers_of_all,
+    window_rows,
+)
 from transducer.plain_decoder import Results, State, decode_in_torch, start_state
 from transducer.weights import Decoded, DecoderWeights, on_host
 
@@ -109,19 +118,15 @@ class Decoder:
         Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """
         weights = self.weights
-        if encoded_BSC.dim() != 3 or encoded_BSC.shape[2] != weights.encoder_weight.shape[1]:
-            expected = f"[utterance, frame, {weights.encoder_weight.shape[1]}]"
-            raise ValueError(f"encoded: expected {expected}, found shape {list(encoded_BSC.shape)}")
-        if max_symbols < 1:
-            raise ValueError(f"max_symbols: expected 1 or more, found {max_symbols}")
+        check_shape(weights, encoded_BSC.shape, max_symbols)
         check_internal_weight(internal_weight)
         batch, frames, _ = encoded_BSC.shape
-        frames_B = torch.as_tensor(frames_B, device=encoded_BSC.device)
+        frames_B = integer_tensor(frames_B, name="frames")
         if frames_B.shape != (batch,):
             raise ValueError(f"frames: expected one for each of {batch} utterances, found {list(frames_B.shape)}")
         if state is not None and len(state.position_B3) != batch:
             raise ValueError(f"state: expected that of {batch} utterances, found {len(state.position_B3)}")
-        frames_B = frames_B.to(torch.int64).contiguous()
+        frames_B = frames_B.to(encoded_BSC.device, torch.int64).contiguous()
         each = scorers_of_all(scorers, batch, weights.blank) if scorers is not None else []
         if any(each) and self._native is None:
             return self._decode_by_reference(encoded_BSC, frames_B, max_symbols, state, each, internal_weight)
@@ -134,9 +139,7 @@ class Decoder:
             return decoded_of(found, has_durations=bool(weights.durations))
         if self._native is None:
             return self._decode_in_torch(encoded_BSC, frames_B, max_symbols, state)
-        for n, count in enumerate(frames_B.tolist()):
-            if not 0 <= count <= frames:
-                raise ValueError(f"frames: utterance {n}: expected at least 0 and at most {frames}, found {count}")
+        counts_B = frame_counts(frames_B, batch, frames)
         encoded_BSC = encoded_BSC.detach().float()
         if encoded_BSC.stride(2) != 1:
             encoded_BSC = encoded_BSC.contiguous()
@@ -145,7 +148,7 @@ class Decoder:
             kept = (state.network_BX.numpy(), state.position_B3.numpy(), state.language().numpy())
         found = self._native.decode(
             encoded_BSC.numpy(),
-            frames_B.numpy(),
+            counts_B,
             kept,
             each,
             max_symbols=max_symbols,

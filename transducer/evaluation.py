@@ -21,6 +21,7 @@ from common.precision import Precision
 from common.recognition import writing
 from common.recognition.scoring import EvaluationError, report
 from common.text.language import Language, Spelling
+from transducer.host_decoder import check_max_symbols
 from transducer.recognizer import Head, Recognizer, load
 from transducer.validation import evaluate
 
@@ -66,6 +67,7 @@ class EvaluationConfig:
                 f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}, workers = {self.workers}: "
                 "expected above 0, above 0, at least 0"
             )
+        check_max_symbols(self.max_symbols)
 
 
 def main(cfg: EvaluationConfig) -> int:

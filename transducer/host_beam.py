@@ -6,18 +6,22 @@ Shapes: B utterances, S encoder frames, C encoder width.
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from common.text.pieces import Pieces
 from ctc import Scorer
+from ctc.beam import MOST_BEAM
 from transducer._beam_library import Found, NativeSearch, beam_functions
 from transducer._decoder_library import NativeNetwork, aligned
 from transducer._library import LIBRARY
-from transducer.host_decoder import check_internal_weight, scorers_of_all
+from transducer.host_decoder import check_internal_weight, check_shape, frame_counts, scorers_of_all
 from transducer.hypotheses import NOTHING, Hypothesis, hypothesis_of, joined
 from transducer.weights import Decoded, DecoderWeights, arrays_of
+
+if TYPE_CHECKING:  # runtimes without torch search too
+    from torch import Tensor
 
 ROWS = 256
 """Sequences of all utterances of a thread that are looked at at once, about."""
@@ -47,6 +51,8 @@ class BeamOptions:
     """Which build of the kernels, for tests."""
 
     def __post_init__(self) -> None:
+        if self.beam > MOST_BEAM:
+            raise ValueError(f"beam: expected {MOST_BEAM} at most, found {self.beam}")
         if not 1 <= self.n_best <= self.beam:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
         if not self.drop <= 0:
@@ -120,7 +126,7 @@ class HostBeamSearch:
     def __call__(
         self,
         encoded_BSC: np.ndarray,
-        frames_B: Sequence[int] | np.ndarray,
+        frames_B: "Tensor | np.ndarray | Sequence[int]",
         *,
         max_symbols: int = 10,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
@@ -128,8 +134,7 @@ class HostBeamSearch:
         is_over: bool = True,
     ) -> list[list[Candidate]]:
         """As `transducer.beam.BeamSearch`, which this is."""
-        counts_B = np.ascontiguousarray(frames_B, np.int64)
-        check(self.weights, encoded_BSC.shape, counts_B, max_symbols, state, is_over=is_over)
+        counts_B = check(self.weights, encoded_BSC.shape, frames_B, max_symbols, state, is_over=is_over)
         each = scorers_of_all(scorers, len(encoded_BSC), self.weights.blank)
         encoded_BSC = np.asarray(encoded_BSC, np.float32)
         if encoded_BSC.size and encoded_BSC.strides[2] != encoded_BSC.itemsize:
@@ -158,28 +163,19 @@ def refuse_long_jumps(weights: DecoderWeights) -> None:
 def check(
     weights: DecoderWeights,
     shape: Sequence[int],
-    frames_B: np.ndarray,
+    frames_B: "Tensor | np.ndarray | Sequence[int]",
     max_symbols: int,
     state: BeamState | None,
     *,
     is_over: bool,
-) -> None:
-    """Raises ValueError for frames of this shape, lengths and a state that do not fit."""
-    width = weights.encoder_weight.shape[1]
-    if len(shape) != 3 or shape[2] != width:
-        raise ValueError(f"encoded: expected [utterance, frame, {width}], found shape {list(shape)}")
-    if max_symbols < 1:
-        raise ValueError(f"max_symbols: expected 1 or more, found {max_symbols}")
-    batch, frames, _ = shape
-    if state is not None and len(state.utterances) != batch:
-        raise ValueError(f"state: expected that of {batch} utterances, found {len(state.utterances)}")
+) -> np.ndarray:
+    """The lengths, int64. Raises ValueError for frames of this shape, lengths and a state that do not fit."""
+    check_shape(weights, shape, max_symbols)
+    if state is not None and len(state.utterances) != shape[0]:
+        raise ValueError(f"state: expected that of {shape[0]} utterances, found {len(state.utterances)}")
     if state is None and not is_over:
         raise ValueError("is_over: expected True without a state to go on from")
-    if frames_B.shape != (batch,):
-        raise ValueError(f"frames: expected one for each of {batch} utterances, found {list(frames_B.shape)}")
-    for n, count in enumerate(frames_B.tolist()):
-        if not 0 <= count <= frames:
-            raise ValueError(f"frames: utterance {n}: expected at least 0 and at most {frames}, found {count}")
+    return frame_counts(frames_B, *shape[:2])
 
 
 def _candidates(found: Found, *, has_durations: bool) -> list[list[Candidate]]:

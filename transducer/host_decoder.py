@@ -8,18 +8,27 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import ctc
 from ctc import Scorer
+from ctc.inputs import integer_array
 from ctc.scorer import State
 from transducer._decoder_library import NativeNetwork, decoded_of, functions, padded
 from transducer._library import LIBRARY
 from transducer.weights import INTERNAL_MOST, Decoded, DecoderWeights, arrays_of
 
+if TYPE_CHECKING:  # runtimes without torch decode too
+    from torch import Tensor
+
 SLOTS, WINDOW = 32, 4
 """Utterances that a thread decodes at once; frames of one that go through the joint at once, where they are few."""
+
+
+MOST_SYMBOLS = 1000
+"""Labels on a frame, at most: there is room for so many on each, and nobody says a tenth of it."""
 
 
 def window_rows(weights: DecoderWeights) -> int:
@@ -76,7 +85,7 @@ class HostDecoder:
     def __call__(
         self,
         encoded_BSC: np.ndarray,
-        frames_B: Sequence[int] | np.ndarray,
+        frames_B: "Tensor | np.ndarray | Sequence[int]",
         *,
         max_symbols: int = 10,
         state: HostState | None = None,
@@ -87,9 +96,11 @@ class HostDecoder:
 
         Raises ValueError for scorers that do not fit, and for an utterance whose frames hold NaN.
         """
+        check_shape(self.weights, encoded_BSC.shape, max_symbols)
+        frames_B = frame_counts(frames_B, *encoded_BSC.shape[:2])
         each = scorers_of_all(scorers, len(frames_B), self.weights.blank)
         check_internal_weight(internal_weight)
-        encoded_BSC, frames_B = np.ascontiguousarray(encoded_BSC, np.float32), np.asarray(frames_B, np.int64)
+        encoded_BSC = np.ascontiguousarray(encoded_BSC, np.float32)
         if self._native is not None:
             found = self._native.decode(
                 encoded_BSC,
@@ -196,6 +207,32 @@ def _relu(x: np.ndarray) -> np.ndarray:
 
 
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": _relu, "tanh": np.tanh, "sigmoid": _sigmoid}
+
+
+def check_shape(weights: DecoderWeights, shape: Sequence[int], max_symbols: int) -> None:
+    """Raises ValueError for frames of this shape, and for a number of labels on a frame, that do not fit."""
+    width = weights.encoder_weight.shape[1]
+    if len(shape) != 3 or shape[2] != width:
+        raise ValueError(f"encoded: expected [utterance, frame, {width}], found shape {list(shape)}")
+    check_max_symbols(max_symbols)
+
+
+def check_max_symbols(number: int) -> None:
+    """Raises ValueError for one that is no number of labels on a frame."""
+    if not isinstance(number, int | np.integer) or not 1 <= number <= MOST_SYMBOLS:
+        expected = f"{MOST_SYMBOLS} at most" if isinstance(number, int) and number > 0 else "1 or more"
+        raise ValueError(f"max_symbols: expected {expected}, found {number}")
+
+
+def frame_counts(frames_B: "Tensor | np.ndarray | Sequence[int]", batch: int, frames: int) -> np.ndarray:
+    """How many of `frames` belong to each utterance, int64. Raises ValueError for what does not fit, and TypeError."""
+    counts_B = integer_array(frames_B, name="frames")
+    if counts_B.shape != (batch,):
+        raise ValueError(f"frames: expected one for each of {batch} utterances, found {list(counts_B.shape)}")
+    for n, count in enumerate(counts_B.tolist()):
+        if not 0 <= count <= frames:
+            raise ValueError(f"frames: utterance {n}: expected at least 0 and at most {frames}, found {count}")
+    return np.ascontiguousarray(counts_B, np.int64)
 
 
 def check_internal_weight(weight: float) -> None:

@@ -23,6 +23,7 @@ from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format
 from common.text.language import Language, Spelling
+from transducer.host_decoder import check_max_symbols
 from transducer.long_audio import ChunkOptions
 from transducer.recognizer import Confidence, Head, load
 
@@ -102,6 +103,7 @@ class InferenceConfig:
             raise ValueError(f"normalize_seconds = {self.normalize_seconds}: expected seconds, at least 0")
         if self.batch_size < 1 or self.max_symbols < 1:
             raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
+        check_max_symbols(self.max_symbols)
         channel_number(self.channel)
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 

@@ -17,6 +17,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ctc.inputs import integer_tensor
+from ctc.memory import check_no_overlap, gradient_like, readable
 from transducer import _cuda_library, _loss_library
 from transducer._library import warn_slow
 from transducer._loss_library import Labels, Options
@@ -110,8 +112,9 @@ def _loss(
         raise ValueError(f"logits: expected one position at least, found shape {list(logits_BTUW.shape)}")
     labels = checked_labels(logits_BTUW, logits_BTUW.shape, options, targets_BL, frames_B, target_lengths_B)
     if is_native(logits_BTUW, logits_BTUW.shape[:3], options, "transducer losses"):
-        if logits_BTUW.stride(3) != 1 and logits_BTUW.shape[3] != 1:
-            logits_BTUW = logits_BTUW.contiguous()
+        if in_place:
+            check_no_overlap(logits_BTUW)
+            logits_BTUW = readable(logits_BTUW)
         wants_gradient = torch.is_grad_enabled() and logits_BTUW.requires_grad
         losses_B, _ = _losses_op(
             logits_BTUW,
@@ -179,7 +182,7 @@ def checked_labels(
     like: Tensor,
     shape: Sequence[int],
     options: Options,
-    targets_BL: Tensor,
+    targets_BL: Tensor | Sequence[Sequence[int]],
     frames_B: Lengths,
     target_lengths_B: Lengths,
 ) -> Labels:
@@ -188,17 +191,14 @@ def checked_labels(
     For a device it raises ValueError where they do not fit, if they are on the host; if not, kernels make NaN of them.
     """
     batch = shape[0]
+    targets_BL = integer_tensor(targets_BL, name="targets")
     if targets_BL.dim() != 2 or len(targets_BL) != batch:
         raise ValueError(f"targets: expected [{batch}, labels], found shape {list(targets_BL.shape)}")
-    if targets_BL.is_floating_point():
-        raise TypeError(f"targets: expected integers, found {targets_BL.dtype}")
     lengths = []
     for name, values in (("frames", frames_B), ("target_lengths", target_lengths_B)):
-        values_B = torch.as_tensor(values)
+        values_B = integer_tensor(values, name=name)
         if values_B.shape != (batch,):
             raise ValueError(f"{name}: expected one for each of {batch} utterances, found {list(values_B.shape)}")
-        if values_B.is_floating_point() and batch > 0:  # an empty list is one of floats to torch
-            raise TypeError(f"{name}: expected integers, found {values_B.dtype}")
         lengths.append(values_B.to(torch.int64))
     given = Labels(targets_BL.to(torch.int64), *lengths)
     is_on_device = not like.is_cpu or _cuda_library.serves(like)
@@ -233,9 +233,7 @@ def _losses_op(
     options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     labels = Labels(targets_BL, frames_B, labels_B)
     kernels = _kernels(logits_BTUW)
-    found: tuple[Tensor, Tensor] = kernels.losses(
-        logits_BTUW.resolve_neg(), labels, options, wants_gradient=wants_gradient
-    )
+    found: tuple[Tensor, Tensor] = kernels.losses(readable(logits_BTUW), labels, options, wants_gradient=wants_gradient)
     return found
 
 
@@ -261,17 +259,17 @@ def _gradient_op(
     lattices: Tensor,
 ) -> Tensor:
     """The gradient of the sum of the losses times `scale_B`."""
-    gradient_BTUW = torch.empty_like(logits_BTUW)
+    gradient_BTUW = gradient_like(logits_BTUW)
     options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     labels = Labels(targets_BL, frames_B, labels_B)
-    logits_BTUW = logits_BTUW.resolve_neg()
+    logits_BTUW = readable(logits_BTUW)
     _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
     return gradient_BTUW
 
 
 @_gradient_op.register_fake
 def _(logits_BTUW: Tensor, *_: Any) -> Tensor:
-    return torch.empty_like(logits_BTUW)
+    return gradient_like(logits_BTUW)
 
 
 @torch.library.custom_op("transducer::gradient_", mutates_args=("logits_BTUW",))

@@ -47,7 +47,7 @@ def objective(
     device = log_mel.window.device
     batch, weights_B = batch.to(device), weights_B.to(device, non_blocking=True)
     with torch.no_grad():
-        features_BFT, frames_B = log_mel(batch.audio_BN, batch.samples_B, seed=seed)
+        features_BFT, frames_B = log_mel(batch.audio_BN, batch.samples_B)
         features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed, out=features_BFT)
     share = (cfg.loss.ctc_weight if model.prediction is not None else 1.0) if model.ctc is not None else 0.0
     if model.prediction is not None and model.ctc is not None and epoch < cfg.loss.ctc_epochs:

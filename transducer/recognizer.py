@@ -345,6 +345,7 @@ def load(
     lookahead: int | None = None,
     local_attention: tuple[int, int] | None = None,
     normalize_seconds: float = 0.0,
+    noise_floor: float | None = None,
 ) -> Recognizer:
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
@@ -355,10 +356,13 @@ def load(
     `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
     `normalize_seconds`: of models whose features are normalised, over how many seconds around a frame; 0 for all that
     is encoded with it. For recordings of several voices, by models of single sentences.
+    `noise_floor` in place of that of its features; 0 is the original without dither.
     `precision`: "auto" measures (`common.fastest`). Raises CheckpointError for what is missing, damaged or not known.
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
+    if noise_floor is not None:
+        imported = imported._replace(features=replace(imported.features, noise_floor=noise_floor))
     if lookahead is not None:
         encoder = model.cfg.encoder
         if encoder.attention != "chunked" or lookahead < 0:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from common import config
 from common.checkpoint import CheckpointError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, Utterance
@@ -18,7 +17,7 @@ from common.run_directory import RunDirectory
 from common.text.language import Spelling
 from common.text.pieces import Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
-from common.training_state import TrainingState, must_fit
+from common.training_state import TrainingState
 from transducer import data
 from transducer.checkpoints import own, reading
 from transducer.checkpoints.imported import Imported
@@ -32,18 +31,11 @@ DEPENDS_ON = ("model", "optim.kind", "features.sample_rate", "features.mel_bins"
 def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported | None]:
     """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError.
 
-    A run that goes on needs neither: its own checkpoint has both.
+    A run that goes on needs no checkpoint but its own.
     """
-    if cfg.checkpoint is None:
-        return cfg, None
-    if directory.saved is not None:
-        with must_fit(directory.folder):
-            before = config.build(Config, directory.saved["config"], "")
-        return replace(cfg, model=before.model, features=before.features), None
-    imported = reading.read(cfg.checkpoint)
-    if not imported.pieces.model:
-        raise CheckpointError(f"{cfg.checkpoint}: has no SentencePiece model, without which texts cannot be cut")
-    return replace(cfg, model=imported.model, features=imported.features), imported
+    start = reading.read(cfg.checkpoint) if cfg.checkpoint is not None and directory.saved is None else None
+    theirs = None if start is None else replace(cfg, model=start.model, features=start.features)
+    return directory.adopted(cfg, theirs, ("model", "features")), start
 
 
 class Run:
@@ -52,16 +44,17 @@ class Run:
     def __init__(self, cfg: Config, start: Imported | None, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
-        self.spelling = data.spelling_of(cfg.data)
+        known = self._known_pieces(start)
+        self.spelling = data.spelling_of(cfg.data, known)
         utterances = self._utterances(training=True)
         validation = self._utterances(training=False) if cfg.data.validation else None
         if isinstance(self.spelling, Spelling):
             log_letters(self.spelling, cfg.data, directory.log.event)
-        self.pieces = self._pieces(utterances, start)
+        self.pieces = known or self._learned_pieces(utterances)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if cfg.checkpoint is not None and start is not None and directory.saved is None:
-            directory.start_from(self.model, start.weights, cfg.checkpoint)
+            directory.start_from(self.model, start.weights, cfg.checkpoint, cfg.from_checkpoint)
         if cfg.sync_batch_norm:
             synchronized(self.model)
         self.learner = Learner(self.model, cfg, self.world)
@@ -90,12 +83,20 @@ class Run:
         self.directory.left_out(left_out)
         return utterances
 
-    def _pieces(self, utterances: list[Utterance], start: Imported | None) -> Pieces:
-        """Those of the checkpoint that the run goes on from or starts with; otherwise learned from the texts."""
+    def _known_pieces(self, start: Imported | None) -> Pieces | None:
+        """Those of the checkpoint that the run goes on from or starts with. Raises CheckpointError."""
         if self.directory.saved is not None and "pieces" in self.directory.saved:
-            return own.decoded_pieces(self.directory.saved["pieces"])
-        if start is not None:
-            return start.pieces
+            return own.decoded_pieces(self.directory.saved["pieces"], self.cfg.model.pieces)
+        if start is None or self.cfg.from_checkpoint != "architecture":
+            return None
+        try:
+            start.pieces.encode("")
+        except VocabularyError as error:
+            told = "has no SentencePiece model, without which texts cannot be cut"
+            raise CheckpointError(f"{self.cfg.checkpoint}: {told} ({error})") from None
+        return start.pieces
+
+    def _learned_pieces(self, utterances: list[Utterance]) -> Pieces:
         cfg = self.cfg
         try:
             return train_pieces((u.text for u in utterances), size=cfg.model.pieces, kind=cfg.data.piece_kind)

@@ -6,9 +6,9 @@
         print(update.text, update.pending)
     print(session.finish().text)
 
-Audio is taken in steps of fixed size, wherever the feeds end, so their sizes change nothing. What is kept of a stream
-has constant size. Models that are made for it (`network.streaming.lookahead_of`) compute nothing twice; others encode
-chunks with context on both sides.
+Until something can be heard nothing is recognised, as in a recording without sound. Audio is taken in steps of fixed
+size, wherever the feeds end, so their sizes change nothing. What is kept of a stream has constant size. Models that are
+made for it (`network.streaming.lookahead_of`) compute nothing twice; others encode chunks with context on both sides.
 
 Shapes: B streams of a step, N samples, S encoder frames, C encoder width.
 """
@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from common.audio import AudioError
+from common.audio import INAUDIBLE, AudioError
 from common.precision import float32_math
-from common.recognition.recordings import Recording
+from common.recognition.recordings import Recording, is_silent
 from common.recognition.tensors import padded
 from common.recognition.transcripts import Word
 from common.text.pieces import word_groups
@@ -59,6 +59,8 @@ class Session:
         self.samples_N = np.zeros(0, np.float32)
         self.first_sample = 0  # of samples_N, counted from the start of the stream
         self.done = 0  # encoder frames
+        self.unheard = 0  # of these, that came before anything could be heard, and were not decoded
+        self.first_heard: int | None = None  # sample
         self.is_over = False
         self.heard = NOTHING  # of the word that is not over yet
         self.ahead = NOTHING  # of the lookahead
@@ -235,6 +237,9 @@ class Pool:
         taken = [(session, _samples(samples)) for session, samples in feeds]
         self._check([session for session, _ in taken])
         for session, samples_N in taken:
+            if session.first_heard is None and not is_silent(samples_N):
+                audible_N = np.abs(samples_N) > INAUDIBLE
+                session.first_heard = session.samples + int(audible_N.argmax())
             if not session.error:
                 session.samples_N = np.concatenate([session.samples_N, samples_N])
         return self._updates([session for session, _ in taken])
@@ -270,6 +275,11 @@ class Pool:
     @torch.inference_mode()
     def _step(self, sessions: Sequence[Session]) -> None:
         frames = self.frames.step(sessions)
+        for row, session in enumerate(sessions):
+            until = self.asr.samples_per_frame * (session.done + frames.stop[row] - frames.end[row])
+            if session.first_heard is None or session.first_heard >= until:
+                session.unheard = session.done
+                frames.first[row] = frames.end[row] = frames.stop[row] = 0
         bounds = zip(frames.encoded_BSC, frames.first, frames.end, frames.stop, strict=True)
         for session, (encoded_SC, first, _, stop) in zip(sessions, bounds, strict=True):
             if bool(encoded_SC[first:stop].isnan().any()):
@@ -314,8 +324,9 @@ class Pool:
         return Update(words, _text(words), _text(pending), session.error)
 
     def _words(self, session: Session, hypothesis: Hypothesis) -> list[Word]:
-        seconds = session.samples / self.asr.feature_config.sample_rate
-        return self.asr.words(hypothesis, Recording("stream", session.samples_N, seconds))
+        seconds, unheard = session.samples / self.asr.feature_config.sample_rate, session.unheard
+        recording = Recording("stream", session.samples_N, seconds, unheard * self.asr.seconds_per_frame)
+        return self.asr.words(hypothesis, recording)
 
 
 def _text(words: Sequence[Word]) -> str:

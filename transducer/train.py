@@ -18,7 +18,6 @@ from common.recognition.training import check_labels, counted, micro_batches, we
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
-from transducer import data
 from transducer.config import Config
 from transducer.network.model import Model
 from transducer.objective import objective
@@ -95,7 +94,7 @@ def validate(run: Run, loop: Loop) -> None:
             )
             first, *others = evaluate(
                 asr, run.validation, world, heads=heads, batch_size=cfg.batch_size, workers=cfg.data.workers,
-                normalized=data.spelling_of(cfg.data),
+                normalized=run.spelling,
             )  # fmt: skip
             found[phase] = first.rates
             for ctc in others:

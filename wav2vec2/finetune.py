@@ -24,6 +24,7 @@ from common.recognition.scoring import Result, scored
 from common.recognition.training import check_labels, log_prediction
 from common.run_directory import RunDirectory, started
 from common.training_state import Progress
+from wav2vec2.checkpoints import checkpoint_import
 from wav2vec2.checkpoints.loading import for_finetuning
 from wav2vec2.corpus.batches import Batch, FinetuningBatch, FinetuningSet, loader, on_device, validation_plans
 from wav2vec2.corpus.labelled import finetuning_sets, labels_of
@@ -91,7 +92,14 @@ def starting_model(cfg: FinetuneConfig, directory: RunDirectory) -> Wav2Vec2ForC
     if cfg.pretrained is None:
         directory.log.event("no pre-trained model: random weights")
         return Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
+    if cfg.from_checkpoint != "architecture":
+        model = Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
+        weights = checkpoint_import.read(cfg.pretrained, head=False).weights
+        directory.start_from(model, weights, cfg.pretrained, cfg.from_checkpoint)
+        return model
     model = for_finetuning(cfg.pretrained, labels, blank=cfg.model.blank, learning=cfg.learning)
+    theirs = replace(cfg, model=model.wav2vec2.config)
+    directory.adopted(cfg, theirs, ("model",), keeps=("model.labels",), named="pretrained")
     directory.log.event(f"{cfg.pretrained}: taken over but for the output layer")
     return model
 

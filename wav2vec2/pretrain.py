@@ -7,7 +7,7 @@ Shapes: K sums that are logged.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -61,7 +61,7 @@ def main(cfg: PretrainConfig) -> Progress:
 def prepared(cfg: PretrainConfig, directory: RunDirectory) -> Run[PretrainConfig]:
     """The run, new or as the checkpoint in `directory` says. Raises CheckpointError, ManifestError, ConfigError."""
     torch.manual_seed(cfg.seed)  # the same initial weights in every process
-    model = starting_model(cfg, directory)
+    cfg, model = starting_model(cfg, directory)
     train_set = dataset(cfg, directory, training=True)
     validation = dataset(cfg, directory, training=False) if cfg.data.validation else None
     run = Run(cfg, directory, model, (train_set, validation))
@@ -69,23 +69,22 @@ def prepared(cfg: PretrainConfig, directory: RunDirectory) -> Run[PretrainConfig
     return run
 
 
-def starting_model(cfg: PretrainConfig, directory: RunDirectory) -> Wav2Vec2ForPretraining:
-    """The network, with the weights of cfg.checkpoint in a run that begins there. Raises CheckpointError."""
+def starting_model(cfg: PretrainConfig, directory: RunDirectory) -> tuple[PretrainConfig, Wav2Vec2ForPretraining]:
+    """The network, with the weights of cfg.checkpoint in a run that begins there, and the configuration with its
+    architecture. Raises CheckpointError.
+    """
     if directory.saved is not None and "objective" not in directory.saved["config"]:
         raise CheckpointError(f"{cfg.output_dir}: its checkpoints are not of pre-training; take another --output_dir")
-    if cfg.checkpoint is None or directory.saved is not None:
-        return Wav2Vec2ForPretraining(cfg.model, cfg.learning)
-    model = load_model(cfg.checkpoint, learning=cfg.learning)
-    if not isinstance(model, Wav2Vec2ForPretraining):
+    start = load_model(cfg.checkpoint) if cfg.checkpoint is not None and directory.saved is None else None
+    if start is not None and not isinstance(start, Wav2Vec2ForPretraining):
         raise CheckpointError(
-            f"{cfg.checkpoint}: expected a pre-trained model with its quantiser; found {type(model).__name__}"
+            f"{cfg.checkpoint}: expected a pre-trained model with its quantiser; found {type(start).__name__}"
         )
-    if differences := _differences(config.to_dict(model.wav2vec2.config), config.to_dict(cfg.model)):
-        raise CheckpointError(
-            f"{cfg.checkpoint}: expected the architecture that the configuration describes; found {differences}"
-        )
-    directory.log.event(f"{cfg.checkpoint}: weights taken over")
-    return model
+    cfg = directory.adopted(cfg, None if start is None else replace(cfg, model=start.wav2vec2.config), ("model",))
+    model = Wav2Vec2ForPretraining(cfg.model, cfg.learning)
+    if start is not None and cfg.checkpoint is not None:
+        directory.start_from(model, start.state_dict(), cfg.checkpoint, cfg.from_checkpoint)
+    return cfg, model
 
 
 def dataset(cfg: PretrainConfig, directory: RunDirectory, *, training: bool) -> PretrainingSet:
@@ -138,11 +137,6 @@ def evaluate(cfg: PretrainConfig, model: nn.Module, dataset: PlannedDataset, wor
             totals_K += torch.cat([pretraining_sums(found).cpu(), torch.tensor([float(found.frames)])])
     *sums, n_frames = torch.stack(world.gather(totals_K)).sum(0).tolist()
     return {name: total / max(1.0, n_frames) for name, total in zip(SUMS, sums, strict=True)}
-
-
-def _differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    pairs = ((name, found.get(name), expected[name]) for name in expected if found.get(name) != expected[name])
-    return ", ".join(f"model.{name} = {theirs!r} in place of {ours!r}" for name, theirs, ours in pairs)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import ConfigError, check_not_negative
-from common.course import RENAMED, EveryConfig
+from common.course import RENAMED, EveryConfig, FromCheckpoint
 from common.data.digest import Changed
 from common.optim import OptimConfig
 from common.precision import Precision
@@ -53,9 +53,9 @@ class DataConfig:
     """Most samples of an utterance in pre-training; longer ones are cropped, at a random place. 0: max_tokens."""
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
-    normalize_text: bool = True
-    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label. A text of
-    which nothing is left is a bad transcript; an empty one means silence."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label; by default
+    unless labels are of both cases. A text of which nothing is left is a bad transcript; an empty one means silence."""
     language: Language = "auto"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
@@ -130,6 +130,10 @@ class TrainingConfig:
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     save: bool = True
     """Whether checkpoints are written; false for measurements."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of the model to start from that a new run takes. architecture: its network in place of `model`, and all
+    weights; half: weights that fit the configured network, at least half of the checkpoint; any: weights that fit,
+    however few."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_steps: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
     """Updates that are milestones, whose checkpoints are all kept; of the others the last two and the best."""
@@ -223,7 +227,7 @@ class FinetuneConfig(TrainingConfig):
     """Run directory: configuration, logs, checkpoints."""
     pretrained: Path | None = None
     """Pre-trained model to start from (ours, Fairseq's, DeepLearningExamples', a Hugging Face folder or hub name);
-    its architecture takes the place of `model`; none: random weights."""
+    none: random weights."""
     freeze_updates: int = 0
     """Updates at the beginning in which only the new output layer learns."""
     prediction_frequency: int = 0

@@ -26,6 +26,7 @@ class Entry(NamedTuple):
     speaker: str = ""
     offset_seconds: float | None = None
     speeds: tuple[tuple[float, Path], ...] = ()
+    word_ends: tuple[float, ...] = ()
     has_text: bool = True
     channel: str = ""
     """The recording's channel that is meant, as it is written; empty for none."""

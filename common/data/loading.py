@@ -7,7 +7,7 @@ Legend of shapes: B utterances, N samples, U target symbols.
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pickle import UnpicklingError
 from typing import Any, Literal, NamedTuple
@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from common import audio, silence
+from common import audio
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
+from common.silence import SilenceConfig, silence, trim_silence, with_silences
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
 
@@ -41,6 +42,8 @@ class Item:
     target: list[int]
     epoch: int = 0
     utterances: int = 1
+    word_ends: tuple[int, ...] = ()
+    """The samples at which its words end, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         trim: bool = False,
         speed: SpeedConfig | None = None,
         perturbation: PerturbationConfig | None = None,
+        silence: SilenceConfig | None = None,
         join: JoinConfig | None = None,
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
@@ -102,6 +106,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.trim = trim
         self.speed = speed or SpeedConfig()
         self.perturbation = perturbation or PerturbationConfig()
+        self.silence = silence or SilenceConfig()
         self.join = join or JoinConfig()
         self.seed = seed
         self.on_error = on_error
@@ -129,26 +134,42 @@ class SpeechDataset(Dataset[Item | Failure]):
         utterance = self.utterances[index]
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
         try:
+            samples, first = self._samples(utterance, version)
             samples = perturbed(
-                self._samples(utterance, version), self.perturbation,
+                samples, self.perturbation,
                 sample_rate=self.sample_rate, seed=self.seed, epoch=epoch, index=index,
             )  # fmt: skip
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
-        return Item(index, utterance.id, samples, target, epoch)
+        rate = self.sample_rate / (version.recorded_speed * version.change)
+        ends = tuple(round(end * rate - first / version.change) for end in utterance.word_ends)
+        return Item(index, utterance.id, samples, target, epoch, word_ends=ends)
 
     def collate(self, results: Sequence[Item | Failure]) -> AudioBatch:
-        """A batch of items of one epoch, some joined, as `join` says."""
+        """A batch of items of one epoch, with silences, and some joined, as `silence` and `join` say."""
         items = [result for result in results if isinstance(result, Item)]
         failures = [result for result in results if isinstance(result, Failure)]
-        indices = [item.index for item in items]
-        random = drawn(self.join, seed=self.seed, epoch=items[0].epoch if items else 0, indices=indices)
-        if random is None:
-            return collate(results)
-        seconds = [len(item.samples) / self.sample_rate for item in items]
-        rows = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
-        return collate([*sorted(rows, key=lambda row: -len(row.samples)), *failures])
+        epoch = items[0].epoch if items else 0
+        known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
+        silences = epoch >= self.silence.clean_epochs
+        if random := drawn(self.silence.probability if silences else 0.0, **known, kind=3):
+            limit = self.silence.max_seconds * random.random() ** 2
+            items = [self._with_silence(item, random, limit) for item in items]
+        joins = len(items) > 1 and epoch >= self.join.single_epochs
+        if random := drawn(self.join.probability if joins else 0.0, **known, kind=2):
+            seconds = [len(item.samples) / self.sample_rate for item in items]
+            items = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
+            items.sort(key=lambda row: -len(row.samples))
+        return collate([*items, *failures])
+
+    def _with_silence(self, item: Item, random: np.random.Generator, limit: float) -> Item:
+        if random.random() < self.silence.alone:
+            return replace(item, samples=silence(len(item.samples), self.silence, random), target=[])
+        samples = with_silences(
+            item.samples, item.word_ends, self.silence, random, limit=limit, sample_rate=self.sample_rate
+        )
+        return replace(item, samples=samples)
 
     def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:
         return Item(
@@ -162,17 +183,18 @@ class SpeechDataset(Dataset[Item | Failure]):
 
     def _joined_target(self, parts: Sequence[Item]) -> list[int]:
         """Labels of the texts with spaces between them, or without where a space is no label, as in Chinese."""
-        text = " ".join(filter(None, (self.utterances[part.index].text for part in parts)))
+        text = " ".join(filter(None, (self.utterances[part.index].text for part in parts if part.target)))
         try:
             return self.encode(text) if self.encode else []
         except ValueError:  # each text by itself has been encoded
             return [label for part in parts for label in part.target]
 
-    def _samples(self, utterance: Utterance, version: Version) -> np.ndarray:
-        samples = self._read(utterance, version)
+    def _samples(self, utterance: Utterance, version: Version) -> tuple[np.ndarray, int]:
+        """The samples, and how many were cut off before them, counted at the speed of the recording."""
+        samples, first = self._read(utterance, version), 0
         if self.trim:
-            samples = silence.trim_silence(samples).samples
-        return audio.change_speed(samples, version.change)
+            samples, first = trim_silence(samples)
+        return audio.change_speed(samples, version.change), first
 
     def _read(self, utterance: Utterance, version: Version) -> np.ndarray:
         """The recording; of it only the utterance's piece, where the manifest gives one by its offset."""

@@ -16,7 +16,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-from common import other_files
+from common import other_files, seal
 from common.checkpoint import CheckpointError
 
 CONFIG, WEIGHTS = "model_config.yaml", "model_weights.ckpt"
@@ -66,9 +66,6 @@ class Archive:
     def weights(self) -> dict[str, Tensor]:
         """The tensors by their names. Raises CheckpointError."""
         size = self._size(WEIGHTS)
-        packed = self.path.stat().st_size if self.path.is_file() else size
-        if size > MOST_GROWTH * packed + 2**20:
-            raise CheckpointError(f"{self.path}: refused: {WEIGHTS} of {size} bytes in a file of {packed}")
         with self._tells_damage(), self._open(WEIGHTS) as file:
             state = _unpickled(file, size, self.path)
         if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
@@ -125,7 +122,12 @@ def opened(path: Path) -> Iterator[Archive]:
 
 def _members(path: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
     """The files by their names, which may be in a folder, all in the same one. Raises CheckpointError."""
-    named = [(member.name.removeprefix("./"), member) for member in tar]
+    named, held, packed = [], 0, path.stat().st_size
+    for member in tar:  # whose header is read before what it holds is unpacked
+        named.append((member.name.removeprefix("./"), member))
+        held += member.size
+        if held > MOST_GROWTH * packed + 2**24:
+            raise CheckpointError(f"{path}: refused: {named[-1][0]} of {member.size} bytes in a file of {packed}")
     named = [(name, member) for name, member in named if not _is_of_the_system(name)]
     folder = next((name.partition("/")[0] for name, _ in named if name.endswith(f"/{CONFIG}")), "")
     if folder and all(name in ("", ".", folder) or name.startswith(f"{folder}/") for name, _ in named):
@@ -159,10 +161,8 @@ def tells_damage(path: Path) -> Iterator[None]:
 
 def _unpickled(file: IO[bytes], size: int, path: Path) -> Any:
     try:
-        if zipfile.is_zipfile(file):
-            held = sum(entry.file_size for entry in zipfile.ZipFile(file).infolist())
-            if held > MOST_GROWTH * size + 2**20:
-                raise CheckpointError(f"{path}: refused: {WEIGHTS} of {size} bytes unpacks to {held}")
+        if zipfile.is_zipfile(file) and (problem := seal.unpacked(zipfile.ZipFile(file), size)):
+            raise CheckpointError(f"{path}: refused: {WEIGHTS}: {problem}")
         file.seek(0)
         return torch.load(file, map_location="cpu", weights_only=True)
     except CheckpointError:

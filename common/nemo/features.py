@@ -20,7 +20,8 @@ def features_of(s: Settings) -> LogMelConfig:
     s.expect("exact_pad", False)
     s.expect("mel_norm", "slaney")
     s.expect("pad_value", 0.0, 0)
-    s.ignore(("_target_", "pad_to", "use_torchaudio", "nb_augmentation_prob", "nb_max_freq", "stft_exact_pad"))
+    s.of_class("AudioToMelSpectrogramPreprocessor")
+    s.ignore(("pad_to", "use_torchaudio", "nb_augmentation_prob", "nb_max_freq", "stft_exact_pad"))
     s.ignore(("stft_conv", "sync_max_audio_length"))
     floor = s.real("log_zero_guard_value", 2**-24)
     features = LogMelConfig(
@@ -32,7 +33,7 @@ def features_of(s: Settings) -> LogMelConfig:
         lowest_hz=s.real("lowfreq", 0.0),
         highest_hz=highest,
         preemphasis=s.real("preemph", 0.97),
-        dither=s.real("dither", 1e-5),
+        noise_floor=max(s.real("dither", 0.0), LogMelConfig.noise_floor),
         log_floor=floor,
         normalize=s.choice(
             "normalize", "NA", {"per_feature": "per_feature", "all_features": "all_features", "NA": "none"}

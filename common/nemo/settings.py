@@ -77,6 +77,17 @@ class Settings:
             known = " or ".join(map(repr, values))
             raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r} is not known; expected {known}")
 
+    def of_class(self, *names: str) -> None:
+        """Raises CheckpointError unless the class that it is a section of, if it names one, is one of `names`.
+
+        Others may have the same settings and weights, and compute something else.
+        """
+        found = self.take("_target_", names[0])
+        if str(found).rpartition(".")[2] not in names:
+            raise CheckpointError(
+                f"{self.source}: {self._full('_target_')} = {found!r} is not known; expected {' or '.join(names)}"
+            )
+
     def section(self, key: str) -> "Settings":
         """The settings under one of these."""
         return Settings(self.take(key), self._full(key), self.source)

@@ -50,11 +50,11 @@ def counted(batch: AudioBatch, weights_B: Tensor) -> int:
 def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, source: str = "") -> None:
     """Logs in which letters the texts that were read are written, and which of theirs are none of them.
 
-    `data` has train, validation, normalize_text and on_error; `source` says where the letters come from. Raises
+    `data` has train, validation and on_error; `source` says where the letters come from. Raises
     LanguageError, unless utterances with other letters are skipped anyway.
     """
     log(f"texts in {spelling.described()}{', ' if source else ''}{source}")
-    if data.normalize_text or data.on_error == "stop":
+    if spelling.normalizes or data.on_error == "stop":
         spelling.check(", ".join(dict.fromkeys((*data.train, *data.validation))))
     if spelling.unknown:
         log(spelling.told())

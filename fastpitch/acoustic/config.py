@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import check_not_negative, check_positive, check_shares
-from common.course import RENAMED, EveryConfig, check_batches
+from common.course import RENAMED, EveryConfig, FromCheckpoint, check_batches
 from common.data.digest import Changed
 from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
@@ -292,6 +292,11 @@ class Config:
     checkpoint: Path | None = None
     """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub or of a voice);
     embeddings of symbols that both know are kept."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its model, features and reading of texts, in place of
+    those configured (but for the number of speakers, an aligner, a refiner that is trained alone, and another language
+    or symbol set than the usual), and all weights; half: weights that fit the configured model, at least half of the
+    checkpoint; any: weights that fit, however few."""
     teacher: Path | None = None
     """Checkpoint whose refiner is imitated by one that learns a mean, in place of recorded frames; with trained =
     "refiner"."""

@@ -126,7 +126,7 @@ class ClipDataset(Dataset[Clip | Failure]):
 
     def __init__(self, utterances: Sequence[Utterance], cfg: Config, *, training: bool, keeps_mels: bool = False):
         self.utterances, self.cfg, self.training = utterances, cfg, training
-        self._log_mel = LogMel(cfg.features).eval() if keeps_mels and not cfg.features.dither else None
+        self._log_mel = LogMel(cfg.features).eval() if keeps_mels else None
         self._kept: dict[int, _Sound] = {}
         self._kept_bytes = 0
         self.on_error, self.seed = cfg.data.on_error, cfg.seed

@@ -17,13 +17,13 @@ from common.training_state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.adversary import Adversary
-from fastpitch.acoustic.checkpoint_import import FORMAT, read, refiner_of
+from fastpitch.acoustic.checkpoint_import import FORMAT, Imported, read, refiner_of
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.acoustic.objective import Parts
 from fastpitch.acoustic.refiner import Refiner
-from fastpitch.front.symbols import TextProcessor
+from fastpitch.front.symbols import TextConfig, TextProcessor
 
 NAME = "fastpitch"  # checkpoints in a run directory start with it
 ADVERSARIAL = ("adversarial_loss", "feature_loss", "discriminator_loss")
@@ -34,12 +34,31 @@ DEPENDS_ON = (
     *("model.aligner", "teacher"),
     *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
+ADOPTED = ("model", "features", "pitch.sample_rate", "pitch.hop_samples", "text", "data.energy")
+
+
+def asked_for(cfg: Config, start: Imported | None) -> tuple[str, ...]:
+    """Settings that stay as configured where a checkpoint says what the model is: those that follow from the data.
+
+    They are the number of speakers, an aligner, a refiner that is trained alone, and another language or symbol set
+    than the usual.
+    """
+    kept, usual = ["model.aligner", "model.speakers"], TextConfig()
+    if start is not None and start.config.model.speakers == 1:
+        kept += ["model.speaker_weight", "model.speaker_conditions"]
+    if (cfg.text.language, cfg.text.symbol_set) != (usual.language, usual.symbol_set):
+        kept.append("text")
+    if cfg.trained == "refiner":
+        kept.append("model.refiner")
+    return tuple(kept)
 
 
 class Run:
     """What a training step uses. Raises ConfigError, CheckpointError and the readers' errors."""
 
     def __init__(self, cfg: Config, directory: RunDirectory):
+        start = self._read_start(cfg) if directory.saved is None else None
+        cfg = directory.adopted(cfg, start and start.config, ADOPTED, keeps=asked_for(cfg, start))
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         if not cfg.model.aligner and cfg.data.durations_dir is None:
             raise ConfigError("model.aligner = false: expected data.durations_dir, which says what it would find")
@@ -49,8 +68,8 @@ class Run:
         self.world.barrier()
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = build_model(cfg).to(self.world.device)
-        if directory.saved is None:
-            self._start_from_checkpoint()
+        if start is not None:
+            self._start_from(start)
         self.train_set = self._dataset(training=True)
         self._set_pitch_statistics(is_new=directory.saved is None)
         if cfg.trained == "refiner":
@@ -110,16 +129,21 @@ class Run:
             set_pitch_statistics(self.model, measured.mean, measured.std)
             self.directory.log.event(measured.told)
 
-    def _start_from_checkpoint(self) -> None:
-        path, directory = self.cfg.checkpoint, self.directory
-        if path is None:
-            if self.cfg.trained == "refiner":
+    @staticmethod
+    def _read_start(cfg: Config) -> Imported | None:
+        if cfg.checkpoint is None:
+            if cfg.trained == "refiner":
                 raise ConfigError('trained = "refiner": expected checkpoint, the model whose refiner learns')
-            return
-        path = voices.located(path, voices.ACOUSTIC)
+            return None
+        path = voices.located(cfg.checkpoint, voices.ACOUSTIC)
         with checkpoint.usable(path):
-            start = read(checkpoint.load(path), path)
-            weights = dict(start.ema or start.weights)
+            return read(checkpoint.load(path), path)
+
+    def _start_from(self, start: Imported) -> None:
+        assert self.cfg.checkpoint is not None
+        path, directory = voices.located(self.cfg.checkpoint, voices.ACOUSTIC), self.directory
+        with checkpoint.usable(path):
+            weights = checkpoint.widened(start.ema or start.weights)
             theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
         if theirs != ours:
             own = self.model.symbols.weight.detach().cpu()
@@ -131,7 +155,7 @@ class Run:
         if self.cfg.teacher is not None:  # the refiner begins anew, of whatever size the checkpoint's own is
             weights = {name: weight for name, weight in weights.items() if not name.startswith("refiner.")}
             weights |= {name: weight for name, weight in self.model.state_dict().items() if name.startswith("refiner.")}
-        directory.start_from(self.model, weights, path)
+        directory.start_from(self.model, weights, path, self.cfg.from_checkpoint)
 
     def _not_of_refiner(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Names of this model's weights, but those of its refiner, that are not among `weights` in their shape."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import check_not_negative, check_positive
-from common.course import RENAMED, EveryConfig, check_batches
+from common.course import RENAMED, EveryConfig, FromCheckpoint, check_batches
 from common.data.digest import Changed
 from common.features import TTS, LogMelConfig
 from common.optim import OptimConfig
@@ -90,6 +90,10 @@ class TrainingConfig:
     every: EveryConfig
     keep_epochs: tuple[int, ...]
     """Epochs whose checkpoints are kept, besides the last two and the best."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its generator and features, in place of those
+    configured, and all weights; half: weights that fit the configured networks, at least half of each; any: weights
+    that fit, however few."""
     tensorboard: bool = True
     """Whether TensorBoard event files are written."""
 

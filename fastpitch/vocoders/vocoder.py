@@ -383,10 +383,12 @@ def _filled(
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     chosen = averaged if averaged is not None and ema is not False else weights
     try:
-        nn.Module.load_state_dict(network, checkpoint.widened(folded(chosen)), assign=True)
+        weights = checkpoint.widened(folded(chosen))
+        nn.Module.load_state_dict(network, weights, assign=True)
     except (CheckpointError, RuntimeError) as error:
         problem = " ".join(str(error).split())
         raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+    checkpoint.check_numbers(weights, path)
     return network.eval()
 
 

@@ -1,15 +1,23 @@
 import errno
+import functools
+import io
 import itertools
+import math
 import multiprocessing
 import os
 import pickle
 import random
+import time
+import zipfile
 
 import pytest
 import torch
 
-from common import checkpoint
+from common import checkpoint, seal
 from common.checkpoint import CheckpointError
+from tests.fuzz import structures
+
+MODELS = ("jasper", "fastpitch", "hifigan", "waveglow", "wav2vec2", "transducer")
 
 
 class RunsCode:
@@ -164,6 +172,23 @@ def test_layers_that_do_not_fit_are_told():
     ]
 
 
+def test_many_layers_that_do_not_fit_are_told_together_and_a_small_share_is_refused():
+    model = torch.nn.ModuleDict({"a": torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(3)))})
+    weights = {"a.0.weight": torch.zeros(2, 2), "a.0.bias": torch.zeros(2), "a.x.num_batches_tracked": torch.ones(9)}
+    assert checkpoint.load_matching(model, weights, "x.pt") == [
+        "a.* (4): not in the checkpoint, keeps its initial value"
+    ]
+    weights |= {f"a.{i}.weight": torch.zeros(3, 2) for i in (1, 2)} | {f"a.{i}.bias": torch.zeros(3) for i in (1, 2)}
+    before = model["a"][0].weight.clone()
+    with pytest.raises(CheckpointError) as error:
+        checkpoint.load_matching(model, {**weights, "a.0.weight": torch.ones(2, 2)}, "x.pt", least=0.5)
+    assert str(error.value) == (
+        "x.pt: 25% of its numbers fit this model, expected at least 50%: a.* (4): of other shapes, such as a.1.weight, "
+        "(3, 2) in the checkpoint, (2, 2) here, start anew"
+    )
+    assert torch.equal(model["a"][0].weight, before)  # nothing was taken
+
+
 def test_a_checkpoint_of_which_nothing_fits_is_an_error_with_its_count():
     model = torch.nn.Linear(2, 3)
     with pytest.raises(CheckpointError) as error:
@@ -204,6 +229,72 @@ def test_what_has_been_told_already_stays_as_it_is():
 def test_weights_that_cannot_be_those_of_a_model_are_refused(weights, message):
     with pytest.raises(CheckpointError, match=message):
         checkpoint.fill(torch.nn.Linear(2, 3), weights, "x.pt")
+
+
+def weights_in(state: dict, path: str = "") -> list[tuple[str, torch.Tensor]]:
+    found = []
+    for name, value in state.items():
+        if isinstance(value, dict):
+            found += weights_in(value, f"{path}{name}/")
+        elif isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim:
+            found.append((f"{path}{name}", value))
+    return found
+
+
+models = functools.cache(structures.models)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_number_that_is_none_is_found_in_every_weight_of_every_model_and_named(tmp_path, kind, bad):
+    state, load = models()[kind]
+    checkpoint.save(tmp_path / "a.pt", state)
+    load(tmp_path / "a.pt")
+    used = state | {"weights": {}} if state.get("ema") else state  # the average alone is read
+    for name, weight in weights_in(used)[::7]:
+        kept = weight.view(-1)[-1].clone()
+        weight.view(-1)[-1] = bad
+        checkpoint.save(tmp_path / "a.pt", state)
+        with pytest.raises(CheckpointError, match=r"a.pt: \S+ is damaged: \d+ of \d+ numbers are NaN or infinite"):
+            assert load(tmp_path / "a.pt") is name
+        weight.view(-1)[-1] = kept
+
+
+def test_a_weight_that_repeats_a_few_bytes_is_refused():
+    weights = {"weight": torch.zeros(1, 1).expand(3, 2), "bias": torch.zeros(3)}
+    with pytest.raises(CheckpointError, match=r"x.pt: weight of shape \[3, 2\] repeats the 4 bytes that it has"):
+        checkpoint.fill(torch.nn.Linear(2, 3), weights, "x.pt")
+    damaged = {"weight": torch.full((3, 2), 3e38), "bias": torch.tensor([0, torch.nan, 0])}
+    with pytest.raises(CheckpointError, match="x.pt: bias is damaged: 1 of 3 numbers are NaN or infinite"):
+        checkpoint.load_matching(torch.nn.Linear(2, 3), damaged, "x.pt")
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_records_that_unpack_to_more_than_the_file_are_refused_by_their_headers(tmp_path, is_sealed):
+    plain, path = io.BytesIO(), tmp_path / "packed.pt"
+    torch.save({"w": torch.zeros(2**26)}, plain)
+    with zipfile.ZipFile(plain) as whole, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for record in whole.namelist():
+            archive.writestr(record, whole.read(record))
+    if is_sealed:
+        content = path.read_bytes()
+        with path.open("wb+") as file:
+            writer = seal.SealWriter(file)
+            writer.write(content)
+            writer.seal()
+    began = time.process_time()
+    told = r"packed.pt: damaged .*: its record \S+ is compressed and unpacks to \d+ bytes"
+    with pytest.raises(CheckpointError, match=told):
+        checkpoint.load(path)
+    assert time.process_time() - began < 0.5
+
+
+def test_records_that_share_their_bytes_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("a/data/0", bytes(1000))
+        archive.filelist *= 3  # three entries of the directory for one place in the file
+    with pytest.raises(CheckpointError, match=r"its records take 3000 bytes in a file of \d+"):
+        checkpoint.load(tmp_path / "a.pt")
 
 
 def test_statistics_that_are_no_floating_point_numbers_are_refused():

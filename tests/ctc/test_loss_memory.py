@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import ctc
-from ctc import _loss_library, memory
+from ctc import _loss_library, loss, memory
 from ctc._loss_library import Labels, Options
 from ctc.memory import GradientPool
-from tests.ctc.losses import random_batch
+from tests.ctc.losses import random_batch, random_layout
 
 
 @pytest.fixture
@@ -52,6 +52,24 @@ def test_a_pool_gives_the_strides_that_torch_would_give():
     like = torch.empty(40, 100, 300)
     for layout in (like, like.transpose(0, 1), like[:, ::2], like[:1].expand(40, 100, 300), like.permute(1, 0, 2)):
         assert GradientPool().empty_like(layout).stride() == torch.empty_like(layout).stride()
+
+
+@pytest.mark.parametrize("kind", ["compiled node", "operator", "torch.compile", "module"])
+def test_logits_of_any_layout_have_a_gradient_with_memory_of_its_own(kind, monkeypatch):
+    monkeypatch.setattr(memory, "SMALLEST_POOLED_BYTES", 1)
+    if kind == "operator":
+        monkeypatch.setattr(loss._compiled_loss, "function", lambda: None)
+    compiled = torch.compile(ctc.ctc_loss, backend="aot_eager", dynamic=False)
+    call = {"torch.compile": compiled, "module": ctc.CTCLoss()}.get(kind, ctc.ctc_loss)
+    for seed in range(6 if kind == "torch.compile" else 300):
+        T, B, V, dtype = 2 + seed % 7, 1 + seed % 3, 2 + seed % 5, (torch.float32, torch.bfloat16)[seed % 2]
+        x = random_layout((T, B, V), seed, dtype)
+        rest = torch.randint(1, V, (B, 2)), torch.full((B,), T), torch.tensor([2, 1, 0][:B])
+        leaf = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(call(leaf, *rest), leaf)
+        copy_of_x = x.clone(memory_format=torch.contiguous_format).requires_grad_()
+        (wanted,) = torch.autograd.grad(ctc.ctc_loss(copy_of_x, *rest), copy_of_x)
+        assert torch.equal(gradient, wanted), (seed, x.stride())
 
 
 def test_a_module_with_a_pool_can_be_copied_and_pickled():

@@ -9,6 +9,7 @@ import torch
 
 from common import audio, checkpoint, config
 from common.augmentation import SpecAugmentConfig
+from common.checkpoint import CheckpointError
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
@@ -62,7 +63,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     """Batch normalisation sees micro-batches, so each utterance is its own copy: all statistics are the same."""
     cfg = toy_config(corpus, tmp_path / "a", ema=0.0)
     blocks = tuple(replace(block, dropout=0.0) for block in cfg.model.blocks)
-    cfg = replace(cfg, model=replace(cfg.model, blocks=blocks), features=replace(cfg.features, dither=0.0))
+    cfg = replace(cfg, model=replace(cfg.model, blocks=blocks))
     updates = []
     for parts in (1, 2, 4):
         with directory_of(replace(cfg, output_dir=tmp_path / str(parts)), NAME) as directory:
@@ -130,6 +131,24 @@ def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which
     assert all(torch.equal(before[name], after[name]) for name in kept)
 
 
+def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configured_one(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "first", steps=1)
+    main(cfg)
+    start = checkpoint.saved_steps(tmp_path / "first", "jasper")[0][1]
+    other = toy_config(corpus, tmp_path / "second", checkpoint=start, steps=1)
+    wide = replace(other.model, blocks=tuple(replace(block, filters=2 * block.filters) for block in cfg.model.blocks))
+    other = replace(other, model=wide)
+    main(other)
+    assert main(replace(other, steps=2)).step == 2
+    assert config.load(Config, tmp_path / "second" / "config.toml").model == cfg.model
+    assert [line for line in events(tmp_path / "second") if line.startswith(f"{start}: ")] == [
+        f"{start}: its architecture counts: model.blocks",
+        f"{start}: taken",
+    ]
+    with pytest.raises(CheckpointError, match=r"\d% of its numbers fit this model, expected at least 50%: blocks.*"):
+        main(replace(other, from_checkpoint="half", output_dir=tmp_path / "third"))
+
+
 def test_the_longest_batch_can_be_tried_first(corpus, tmp_path, capsys):
     assert main(toy_config(corpus, tmp_path, dry_run=True)).step == 0
     assert "the longest batch fits: (4, " in capsys.readouterr().out
@@ -155,7 +174,7 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
     no_dropout.write_text(config.to_toml(replace(cfg, model=replace(cfg.model, blocks=blocks))))
     shared = (
         "jasper.train", no_dropout, "--data.root", corpus, "--epochs", 3, "--ema", 0.9, "--data.pad_to_max", "true",
-        "--data.max_seconds", 3, "--model.sync_batch_norm", "true", "--features.dither", 0,
+        "--data.max_seconds", 3, "--model.sync_batch_norm", "true",
     )  # fmt: skip
     one = run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
     two = run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)

@@ -148,6 +148,51 @@ def test_the_best_sequences_are_those_of_brute_force(
             assert candidate.score == pytest.approx(candidate.log_prob + candidate.external, abs=1e-12)
 
 
+@pytest.mark.parametrize("max_symbols", [2, 3])
+def test_sequences_that_cannot_reach_max_symbols_are_summed_exactly_and_all_of_them_to_1(path: str, max_symbols: int):
+    """Where a sequence can, its labels on a frame are counted on its best alignment alone, so its share may be off."""
+    is_off = []
+    for seed in range(6 if path == "native" else 3):
+        weights, encoded_BSC = tiny([(), (0, 1, 2), (0, 2)][seed % 3], seed, frames=2)
+        options = BeamOptions(beam=1200, n_best=1200, drop=-math.inf)
+        (found,) = BeamSearch(weights, options)(encoded_BSC, [2], max_symbols=max_symbols)
+        exact = Alignments(encoded_BSC[0], weights, max_symbols)
+        assert sum(math.exp(candidate.log_prob) for candidate in found) == pytest.approx(1, abs=1e-4)
+        for candidate in found:
+            labels = tuple(candidate.decoded.tokens)
+            error = abs(math.exp(candidate.log_prob) - math.exp(exact.log_prob(labels)))
+            if len(labels) < max_symbols:
+                assert error < 1e-6
+            is_off.append(error > 1e-6)
+    assert any(is_off)  # as the page says; where it no longer is, the page has to say so
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"beam": 2**31}, "beam: expected 1048576 at most, found 2147483648"),
+        (
+            {"beam": 2**20, "memory": 1 << 28},
+            r"beam: 1048576 sequences, 1 of them returned, take [\d,]+ bytes for 3 frames; ",
+        ),
+        (
+            {"beam": 9000, "n_best": 9000, "memory": 1 << 28},
+            r"beam: 9000 sequences, 9000 of them returned, take [\d,]+ bytes",
+        ),
+    ],
+)
+def test_a_beam_that_takes_too_much_is_refused_before_it_is_searched(change, told):
+    weights, encoded_BSC = tiny((), seed=0)
+    with pytest.raises(ValueError, match=told):
+        BeamSearch(weights, BeamOptions(**change))(encoded_BSC, [3], max_symbols=1000)
+    with pytest.raises(ValueError, match="max_symbols: expected 1000 at most, found 1000000000"):
+        BeamSearch(weights)(encoded_BSC, [3], max_symbols=10**9)
+    with pytest.raises(ValueError, match="max_symbols: expected 1000 at most, found 1000000000"):
+        Decoder(weights)(encoded_BSC, [3], max_symbols=10**9)
+    with pytest.raises(ValueError, match="^beam: expected 1048576 at most, found 2147483648"):
+        ctc.BeamOptions(beam=2**31)
+
+
 def test_the_score_of_rnnt_is_minus_its_loss(path: str):
     weights, encoded_BSC = tiny((), seed=5)
     weights.output_bias[weights.blank] += 3  # so that no alignment worth counting has ten labels on a frame

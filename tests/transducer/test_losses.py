@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.ctc.losses import random_layout
 from tests.data import shared
 from transducer import _loss_library, losses, reference
 from transducer._loss_library import Labels, Options
@@ -290,6 +291,34 @@ def test_reductions_are_the_losses_their_sum_and_their_mean_over_utterances(path
         assert loss.item() == pytest.approx(factor * none.sum().item(), rel=1e-12)
         (found,) = torch.autograd.grad(3 * loss, x)
         torch.testing.assert_close(found, 3 * factor * gradient, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("durations", [(), (0, 1, 2)])
+@pytest.mark.parametrize("compiles", [False, True])
+def test_logits_of_any_layout_have_a_gradient_with_memory_of_its_own(durations, compiles):
+    call = torch.compile(loss_of, backend="aot_eager", dynamic=False) if compiles else loss_of
+    for seed in range(4 if compiles else 200):
+        B, T, L, V, dtype = (
+            1 + seed % 3,
+            1 + seed % 4,
+            seed % 3,
+            2 + seed % 4,
+            (torch.float32, torch.bfloat16)[seed % 2],
+        )
+        x = random_layout((B, T, L + 1, V + len(durations)), seed, dtype)
+        rest = torch.zeros(B, L, dtype=torch.int64), torch.full((B,), T), torch.full((B,), L)
+        leaf = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(call((leaf, *rest), durations), leaf)
+        copy_of_x = x.clone(memory_format=torch.contiguous_format).requires_grad_()
+        (wanted,) = torch.autograd.grad(loss_of((copy_of_x, *rest), durations), copy_of_x)
+        torch.testing.assert_close(gradient, wanted, rtol=0, atol=0, msg=f"seed {seed}, strides {x.stride()}")
+
+
+def test_in_place_on_shared_memory_is_refused():
+    logits, *rest = random_batch()
+    shared_logits = logits[:1].expand(5, -1, -1, -1).requires_grad_()
+    with pytest.raises(ValueError, match="in_place: expected logits whose elements have memory of their own, found"):
+        rnnt_loss(shared_logits, *rest, in_place=True)
 
 
 def test_in_place_the_gradient_takes_the_place_of_the_logits():

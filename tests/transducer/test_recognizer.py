@@ -21,7 +21,7 @@ MODELS = ["ctc", *golden.TRANSDUCERS]
 
 
 def asr(name: str, **options) -> Recognizer:
-    return transducer.load(golden.folder() / f"{name}.nemo", device="cpu", **options)
+    return transducer.load(golden.folder() / f"{name}.nemo", device="cpu", **({"noise_floor": 0.0} | options))
 
 
 def audio() -> list[np.ndarray]:

@@ -362,3 +362,18 @@ def test_a_model_is_loaded_with_another_lookahead(tmp_path):
     assert transducer.load(path).lookaheads == (13, 6)
     with pytest.raises(CheckpointError, match="lookahead = 5: this model has learned 13, 6"):
         transducer.load(path, lookahead=5)
+
+
+@pytest.mark.parametrize("make", [lambda: streaming(1), lambda: recognizer(normalize="per_feature")])
+@pytest.mark.parametrize("quiet", [0.0, 9e-6])
+def test_nothing_is_said_until_something_can_be_heard(speech, make, quiet):
+    """As `transcribe` has it of a recording without sound; however the feeds are cut, and with the right times."""
+    asr, silence_N = make(), np.full(16_000 * 9, quiet, np.float32)
+    assert not fed(asr.session(), silence_N, [1600])
+    assert not asr.transcribe([silence_N])[0].text
+    late_N = np.concatenate([silence_N, speech])
+    words = fed(asr.session(), late_N, [1600])
+    assert words
+    assert plain(words) == plain(fed(asr.session(), late_N, [len(late_N)]))
+    assert words[0].start >= 4.9  # what is before is not even in the context of the speech
+    assert words[-1].end <= len(late_N) / 16_000 + 1e-3  # which is rounded

@@ -1,5 +1,6 @@
 """Training: its curve is on record, it resumes bitwise, and it starts from what others trained."""
 
+import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +15,19 @@ from common.augmentation import SpecAugmentConfig
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.joining import JoinConfig
-from common.data.manifest import ManifestError
+from common.data.manifest import ManifestError, read_sources
 from common.normalized import SyncBatchNorm1d
+from common.run_directory import started
+from common.text.pieces import SPACE, Pieces, read_pieces, train_pieces
+from common.text.vocabulary import VocabularyError
 from common.training_state import TrainingError
 from tests.jasper.runs import write_corpus
 from tests.training import assert_same_state, directory_of, events, logged, on_record, state_of
 from tests.transducer import golden
 from tests.transducer.runs import TOY, toy_config
+from transducer.checkpoints import own
 from transducer.config import Config, LossConfig
-from transducer.run import NAME, Run
+from transducer.run import NAME, Run, started_from
 from transducer.train import main
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -31,6 +36,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def texts(corpus):
+    utterances, _ = read_sources(("train-clean",), root=corpus, on_error="stop", training=True)
+    return [utterance.text.lower() for utterance in utterances]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +110,6 @@ def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
         cfg = replace(
             cfg,
             model=replace(cfg.model, encoder=encoder, head_dropout=0.0),
-            features=replace(cfg.features, dither=0.0),
             spec_augment=SpecAugmentConfig(freq_masks=0, time_masks=0),
             loss=replace(cfg.loss, omega=0.0),
         )
@@ -145,6 +155,73 @@ def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, mon
     test_huggingface._folder(tmp_path / "theirs", "tdt")
     with pytest.raises(CheckpointError, match="has no SentencePiece model, without which texts cannot be cut"):
         main(toy_config(corpus, tmp_path / "run", checkpoint=tmp_path / "theirs"))
+
+
+def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_tokenizer_does(corpus, texts, tmp_path):
+    from transformers.convert_slow_tokenizer import ParakeetConverter
+
+    from tests.transducer.checkpoints import test_huggingface
+
+    folder, spm = tmp_path / "theirs", tmp_path / "spm.model"
+    test_huggingface._folder(folder, "tdt")
+    spm.write_bytes(train_pieces(texts, size=24, kind="bpe").model)
+    tokenizer = ParakeetConverter(str(spm)).converted()
+    tokenizer.add_special_tokens(["<pad>"])  # the blank
+    tokenizer.save(str(folder / "tokenizer.json"))
+    cfg = toy_config(corpus, tmp_path / "run", checkpoint=folder, steps=1)
+    main(cfg)
+    (folder / "tokenizer.json").unlink()
+    main(replace(cfg, steps=2))
+    assert any("resumed at step 1" in line for line in events(cfg.output_dir))
+    pieces = transducer.load(checkpoint.step_path(cfg.output_dir, "transducer", 2), device="cpu").pieces
+    for text in texts:
+        assert pieces.encode(text) == read_pieces(spm).encode(text) == tokenizer.encode(text).ids
+        assert pickle.loads(pickle.dumps(pieces)).decode(pieces.encode(text)) == text
+    assert len(pieces) == 25
+    with pytest.raises(VocabularyError, match="'q' in 'queen' is in none of the 24 pieces"):
+        pieces.encode("queen")
+
+
+def test_settings_that_a_checkpoint_decides_are_told_in_one_line_unless_asked_otherwise(corpus, trained, tmp_path):
+    start = checkpoint.step_path(trained, "transducer", 12)
+    cfg = toy_config(corpus, tmp_path / "own", checkpoint=start, steps=1)
+    cfg = replace(cfg, model=replace(cfg.model, pieces=19, joint_width=20))
+    main(cfg)
+    (told,) = [line for line in events(cfg.output_dir) if line.startswith(f"{start}: its")]
+    assert told == f"{start}: its architecture counts: model.pieces 19 -> 18, model.joint_width 20 -> 16"
+    assert f"{start}: taken" in events(cfg.output_dir)
+    cfg = replace(cfg, from_checkpoint="half", output_dir=tmp_path / "half")
+    main(cfg)
+    (told,) = [line for line in events(cfg.output_dir) if line.startswith(f"{start}: ")]
+    assert re.search(
+        r": of other shapes, such as prediction.embedding.weight, \(19, 16\) in the check.*start anew$", told
+    )
+    assert transducer.load(checkpoint.step_path(cfg.output_dir, "transducer", 1), device="cpu").config.pieces == 19
+    wide = replace(cfg, model=replace(cfg.model, encoder=replace(cfg.model.encoder, width=32)))
+    with pytest.raises(
+        CheckpointError, match=r"\d% of its numbers fit this model, expected at least 50%: .* any takes"
+    ):
+        main(replace(wide, output_dir=tmp_path / "wide"))
+    main(replace(wide, from_checkpoint="any", output_dir=tmp_path / "any"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "kept"),
+    [((SPACE, "a", "n"), False), ((SPACE, "A", "n"), True), ((SPACE, "a", "?"), True), (("<0x41>", "<unk>"), False)],
+)
+def test_texts_stay_as_they_are_where_the_pieces_write_capitals_or_punctuation(labels, kept):
+    assert Pieces(labels, unknown=frozenset({labels.index("<unk>")} if "<unk>" in labels else ())).are_cased == kept
+
+
+def test_a_cased_model_is_fine_tuned_on_cased_texts(corpus, texts, trained, tmp_path):
+    pieces = train_pieces([text.title() for text in texts], size=18, kind="bpe")
+    checkpoint.save(tmp_path / "cased.pt", state_of(trained) | {"pieces": own.encoded_pieces(pieces)})
+    for asked, normalizes in ((None, False), (True, True)):
+        cfg = toy_config(corpus, tmp_path / str(asked), checkpoint=tmp_path / "cased.pt")
+        cfg = replace(cfg, data=replace(cfg.data, normalize_text=asked))
+        with started(cfg, NAME) as directory:
+            run = Run(*started_from(cfg, directory), directory)
+            assert run.spelling("Two  Cats.") == ("two cats" if normalizes else "Two Cats.")
 
 
 def test_pieces_that_cannot_be_learned_are_named(corpus, tmp_path):

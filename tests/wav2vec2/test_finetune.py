@@ -53,6 +53,20 @@ def test_it_starts_from_the_pretrained_weights(corpus, tmp_path, pretrained):
     assert all(torch.equal(ours[name], before[name]) for name in ours if not name.startswith("head."))
 
 
+def test_settings_that_the_pretrained_model_decides_are_told_unless_asked_otherwise(corpus, tmp_path, pretrained):
+    cfg = finetune_config(corpus, tmp_path / "own", pretrained=pretrained)
+    cfg = replace(cfg, model=replace(cfg.model, layers=3))
+    with run_of(cfg) as run:
+        assert run.cfg.model == replace(SHAPE, labels=LIBRISPEECH_LABELS)
+    told = [line for line in events(tmp_path / "own") if line.startswith(f"{pretrained}: its architecture counts: ")]
+    assert len(told) == 1
+    assert "model.layers 3 -> 2" in told[0]
+    half = replace(cfg, model=replace(SHAPE, layers=3), from_checkpoint="half", output_dir=tmp_path / "half")
+    with run_of(half) as run:
+        assert run.cfg.model.layers == 3
+    assert any("wav2vec2.* (12)" in line for line in events(tmp_path / "half"))
+
+
 @pytest.mark.parametrize(("precision", "stop_at"), [("fp32", 1), ("fp32", 4), ("bf16", 3), ("fp16", 3)])
 def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_stopping(
     corpus, tmp_path, pretrained, precision, stop_at

@@ -258,10 +258,19 @@ def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
     first = state_of(tmp_path / "first")["weights"]
     with run_of(cfg) as run:
         assert all(torch.equal(first[name], tensor) for name, tensor in run.model.state_dict().items())
-    assert f"{start}: weights taken over" in events(tmp_path / "second")
-    message = r"expected the architecture that the configuration describes; found model.ffn_dim = 32 in place of 48$"
-    with pytest.raises(CheckpointError, match=message):
-        main(replace(cfg, model=replace(SHAPE, ffn_dim=48)))
+    assert f"{start}: taken" in events(tmp_path / "second")
+    other = replace(cfg, model=replace(SHAPE, ffn_dim=48), output_dir=tmp_path / "third")
+    with run_of(other) as run:
+        assert run.cfg.model == cfg.model
+    assert f"{start}: its architecture counts: model.ffn_dim 48 -> 32" in events(tmp_path / "third")
+    with run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "fourth")) as run:
+        assert run.cfg.model.ffn_dim == 48
+    layers = tuple((2 * channels, kernel, stride) for channels, kernel, stride in SHAPE.conv_layers)
+    wide = replace(other, model=replace(SHAPE, conv_layers=layers, dim=2 * SHAPE.dim), output_dir=tmp_path / "fifth")
+    with pytest.raises(
+        CheckpointError, match="[0-9]% of its numbers fit this model, expected at least 50%: .* any tak"
+    ):
+        main(replace(wide, from_checkpoint="half"))
 
 
 def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of_it(corpus, tmp_path):

@@ -1,14 +1,12 @@
 """Hugging Face folders: Parakeet with CTC, RNN-T and TDT heads, and the streaming Nemotron ASR with RNN-T."""
 
-import re
 from pathlib import Path
-from typing import Any
 
 from common import model_folder
 from common.checkpoint import CheckpointError
 from common.features import NEMO, LogMelConfig
 from common.nemo.settings import Settings
-from common.text.pieces import SPACE, Pieces, read_pieces
+from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
 from transducer.checkpoints.imported import LAYER, LAYERS, Imported, Rules, renamed
 from transducer.config import EncoderConfig, ModelConfig
@@ -97,7 +95,7 @@ def _model(s: Settings, kind: str, mel_bins: int) -> ModelConfig:
 def _encoder(s: Settings, kind: str, mel_bins: int) -> EncoderConfig:
     s.ignore(_GENERAL)
     s.expect("num_mel_bins", mel_bins)
-    s.expect("hidden_act", "silu")
+    s.expect("hidden_act", "silu", "swish")
     s.expect("subsampling_conv_kernel_size", 3)
     s.expect("subsampling_conv_stride", 2)
     width = s.number("hidden_size")
@@ -157,39 +155,14 @@ def _features(folder: Path, kind: str) -> LogMelConfig:
 
 
 def _pieces(folder: Path, count: int) -> Pieces:
-    """`count` pieces from tokenizer.model, with which texts can be encoded too, or from tokenizer.json."""
-    if (folder / "tokenizer.model").is_file():
-        try:
+    """`count` pieces from tokenizer.model, or from tokenizer.json."""
+    try:
+        if (folder / "tokenizer.model").is_file():
             pieces = read_pieces(folder / "tokenizer.model")
-        except VocabularyError as error:
-            raise CheckpointError(str(error)) from None
-        if pieces.blank == count:
-            return pieces
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        raise CheckpointError(f"{folder}: has no tokenizer: expected tokenizer.model or tokenizer.json in it")
-    described = model_folder.read_json(path)
-    model = described.get("model")
-    vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    if isinstance(vocabulary, list):  # unigram: pieces with their scores
-        vocabulary = {entry[0]: i for i, entry in enumerate(vocabulary) if isinstance(entry, list) and entry}
-    if not isinstance(model, dict) or not isinstance(vocabulary, dict):
-        raise CheckpointError(f"{path}: expected pieces under model.vocab")
-    added = [token for token in described.get("added_tokens") or [] if isinstance(token, dict)]
-    numbers = {**{str(t.get("content")): t.get("id") for t in added}, **vocabulary}
-    labels = {number: label for label, number in numbers.items() if isinstance(number, int) and 0 <= number < count}
-    if len(labels) < count or not any(label.startswith(SPACE) for label in labels.values()):
-        raise CheckpointError(
-            f"{path}: names {len(labels)} of {count} pieces; expected all, with {SPACE!r} where a word begins"
-        )
-    unknown = {model.get("unk_token"), "<unk>"}
-    return Pieces(
-        labels=tuple(labels[i] for i in range(count)),
-        unknown=frozenset(i for i, label in labels.items() if label in unknown or i == model.get("unk_id")),
-        control=frozenset(i for i, label in labels.items() if _is_control(label, i, added) and label not in unknown),
-    )
-
-
-def _is_control(label: str, number: int, added: list[dict[str, Any]]) -> bool:
-    special = any(token.get("id") == number and token.get("special") for token in added)
-    return special or bool(re.fullmatch(r"<\|.*\|>|<pad>|<s>|</s>", label))
+            if pieces.blank == count:
+                return pieces
+        if (folder / "tokenizer.json").is_file():
+            return read_pieces(folder / "tokenizer.json", count)
+    except VocabularyError as error:
+        raise CheckpointError(str(error)) from None
+    raise CheckpointError(f"{folder}: has no tokenizer: expected tokenizer.model or tokenizer.json in it")

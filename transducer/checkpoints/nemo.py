@@ -1,5 +1,6 @@
 """NVIDIA NeMo's checkpoints: FastConformer with CTC, RNN-T, TDT and hybrid heads, over SentencePiece pieces."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def _pieces(archive: Archive, described: dict[str, Any], source: str) -> Pieces:
 
 def _encoder(s: Settings, mel_bins: int) -> tuple[EncoderConfig, tuple[int, ...]]:
     """The encoder, and the lookaheads that it was trained with."""
+    s.of_class("ConformerEncoder", "ConformerEncoderAdapter")
     s.expect("feat_in", mel_bins)
     s.expect("feat_out", -1)
     s.expect("subsampling", "dw_striding")
@@ -89,7 +91,7 @@ def _encoder(s: Settings, mel_bins: int) -> tuple[EncoderConfig, tuple[int, ...]
     s.expect("self_attention_model", "rel_pos", "rel_pos_local_attn")
     s.expect("untie_biases", True)
     s.expect("global_tokens", 0)
-    s.ignore(("_target_", "reduction_position", "reduction_factor", "pos_emb_max_len", "global_tokens_spacing"))
+    s.ignore(("reduction_position", "reduction_factor", "pos_emb_max_len", "global_tokens_spacing"))
     s.ignore(("dropout_pre_encoder", "dropout_emb", "stochastic_depth_drop_prob", "stochastic_depth_mode"))
     s.ignore(("stochastic_depth_start_layer", "use_pytorch_sdpa", "use_pytorch_sdpa_backends", "att_context_probs"))
     s.ignore(("global_attn_separate", "sync_max_audio_length", "subsampling_conv_chunking_factor"))
@@ -145,22 +147,27 @@ def _contexts(s: Settings, style: str) -> list[tuple[int, int]]:
 def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces: Pieces, source: str) -> ModelConfig:
     if heads == "ctc":
         ctc = Settings(described.get("decoder"), "decoder", source)
+        ctc.of_class("ConvASRDecoder")
         ctc.expect("num_classes", pieces.blank, -1)
         ctc.expect("feat_in", encoder.width)
-        ctc.ignore(("_target_", "vocabulary", "init_mode"))
+        ctc.ignore(("vocabulary", "init_mode"))
         ctc.done()
         return ModelConfig(encoder=encoder, transducer="none", ctc=True, pieces=pieces.blank)
     decoder, joint = (Settings(described.get(name), name, source) for name in ("decoder", "joint"))
+    decoder.of_class("RNNTDecoder")
+    joint.of_class("RNNTJoint")
+    if heads == "hybrid" and isinstance(beside := described.get("aux_ctc"), dict):
+        Settings(beside.get("decoder", {}), "aux_ctc.decoder", source).of_class("ConvASRDecoder")
     decoder.expect("vocab_size", pieces.blank, -1)
     decoder.expect("normalization_mode", None)
     decoder.expect("blank_as_pad", True)
-    decoder.ignore(("_target_", "random_state_sampling"))
+    decoder.ignore(("random_state_sampling",))
     prediction = decoder.section("prednet")
     prediction.expect("rnn_hidden_size", -1)
     prediction.ignore(("dropout", "t_max", "forget_gate_bias", "weights_init_scale", "hidden_hidden_bias_scale"))
     extra = joint.number("num_extra_outputs", 0, least=0)
     joint.expect("num_classes", pieces.blank, -1)
-    joint.ignore(("_target_", "log_softmax", "preserve_memory", "fuse_loss_wer", "fused_batch_size", "vocabulary"))
+    joint.ignore(("log_softmax", "preserve_memory", "fuse_loss_wer", "fused_batch_size", "vocabulary"))
     joint.ignore(("experimental_fuse_loss_wer",))
     joint_net = joint.section("jointnet")
     joint_net.ignore(("dropout", "encoder_hidden", "pred_hidden"))
@@ -184,8 +191,29 @@ def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces
 
 
 def _durations(described: dict[str, Any], source: str) -> tuple[int, ...]:
-    for section, key in (("model_defaults", "tdt_durations"), ("decoding", "durations")):
-        settings = described.get(section)
+    """Those that NeMo decodes with, which are the loss's: an override of a training's leaves the copies behind."""
+    loss = described.get("loss")
+    loss = loss if isinstance(loss, dict) else {}
+    if (name := loss.get("loss_name", "tdt")) != "tdt":
+        raise CheckpointError(
+            f"{source}: loss.loss_name = {name!r} with num_extra_outputs is not known; expected 'tdt'"
+        )
+    copies = {}
+    for section, settings, key in (
+        ("loss.tdt_kwargs", loss.get("tdt_kwargs"), "durations"),
+        ("decoding", described.get("decoding"), "durations"),
+        ("model_defaults", described.get("model_defaults"), "tdt_durations"),
+    ):
         if isinstance(settings, dict) and isinstance(settings.get(key), list):
-            return Settings(settings, section, source).numbers(key)
-    raise CheckpointError(f"{source}: says nothing of its durations; expected model_defaults.tdt_durations")
+            copies[f"{section}.{key}"] = Settings(settings, section, source).numbers(key)
+    if not copies:
+        raise CheckpointError(f"{source}: says nothing of its durations; expected model_defaults.tdt_durations")
+    (first, durations), *others = copies.items()
+    for name, other in others:
+        if other not in (durations, ()):
+            warnings.warn(
+                f"{source}: {name} = {list(other)} differs from {first} = {list(durations)}, with which NeMo decodes; "
+                "these are taken",
+                stacklevel=2,
+            )
+    return durations

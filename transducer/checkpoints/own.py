@@ -32,8 +32,9 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
     if ema and state.get("ema") is None:
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     with own_description(path, VocabularyError):
-        settings, pieces = state["config"], decoded_pieces(state["pieces"])
+        settings = state["config"]
         model = config.build(ModelConfig, settings["model"], str(path))
+        pieces = decoded_pieces(state["pieces"], model.pieces)
         features = config.build(LogMelConfig, settings["features"], str(path))
         weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]
     if pieces.blank != model.pieces:
@@ -42,13 +43,13 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
 
 
 def encoded_pieces(pieces: Pieces) -> str:
-    """The SentencePiece model as text, as a checkpoint holds it."""
+    """What cuts texts into pieces as text, as a checkpoint holds it."""
     return base64.b64encode(pieces.model).decode("ascii")
 
 
-def decoded_pieces(text: Any) -> Pieces:
-    """What `encoded_pieces` made text of. Raises VocabularyError."""
+def decoded_pieces(text: Any, count: int) -> Pieces:
+    """The `count` pieces that `encoded_pieces` made text of. Raises VocabularyError."""
     try:
-        return read_pieces(base64.b64decode(text, validate=True))
+        return read_pieces(base64.b64decode(text, validate=True), count)
     except (TypeError, ValueError, binascii.Error):
         raise VocabularyError("no SentencePiece model") from None

@@ -18,8 +18,6 @@ from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.extractor import FeatureExtractor
 from wav2vec2.network.transformer import Encoder
 
-NORM_EPSILON = 1e-5
-
 
 class Masked(NamedTuple):
     """What is hidden from the Transformer: frames mask_BS, and channels mask_BD of all frames (None: none).
@@ -52,7 +50,7 @@ class Wav2Vec2(nn.Module):
         self.config, self.learning = config, learning or LearningConfig()
         channels = config.conv_layers[-1][0]
         self.extractor = FeatureExtractor(config)
-        self.norm = nn.LayerNorm(channels, eps=NORM_EPSILON) if config.feature_norm else nn.Identity()
+        self.norm = nn.LayerNorm(channels, eps=config.norm_epsilon) if config.feature_norm else nn.Identity()
         self.projection = Linear(channels, config.dim)
         self.mask_embedding = nn.Parameter(torch.empty(config.dim).uniform_())
         self.encoder = Encoder(config, self.learning)

@@ -142,6 +142,23 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp
     assert events(tmp_path / "second") == [f"{start}: taken"] * 2
 
 
+def test_a_run_makes_the_generator_of_its_checkpoint(root, tmp_path):
+    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
+    main(first)
+    start = tmp_path / "first" / "hifigan_step00000003.pt"
+    wide = replace(first.hifigan, channels=2 * first.hifigan.channels)
+    other = replace(first, hifigan=wide, checkpoint=start, output_dir=tmp_path / "second")
+    with run_of(other) as run:
+        assert run.cfg.hifigan == first.hifigan
+    channels = f"hifigan.channels {wide.channels} -> {first.hifigan.channels}"
+    assert events(tmp_path / "second") == [f"{start}: its architecture counts: {channels}", *[f"{start}: taken"] * 2]
+    with (
+        pytest.raises(CheckpointError, match="% of its numbers fit this model, expected at least 50%"),
+        run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "third")),
+    ):
+        pass
+
+
 def test_a_run_starts_from_a_voice_by_its_name(root, tmp_path, monkeypatch):
     first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
     with run_of(first) as run:

@@ -81,6 +81,39 @@ def test_what_is_not_known_is_named(tmp_path, setting):
     _refused(path, re.escape(CHANGES[setting]))
 
 
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [
+        ("encoder", "nemo.collections.asr.modules.SqueezeformerEncoder"),
+        ("encoder", "nemo.collections.asr.modules.ConformerMultiLayerFeatureExtractor"),
+        ("decoder", "nemo.collections.asr.modules.StatelessTransducerDecoder"),
+        ("joint", "nemo.collections.asr.modules.SampledRNNTJoint"),
+        ("joint", "nemo.collections.asr.modules.HATJoint"),
+        ("preprocessor", "nemo.collections.asr.modules.AudioToMFCCPreprocessor"),
+        ("aux_ctc", "my.Head"),
+    ],
+)
+def test_a_class_that_computes_something_else_from_the_same_weights_is_refused(tmp_path, section, found):
+    described = archives.description()
+    if section == "aux_ctc":
+        described |= {"aux_ctc": {"decoder": {"_target_": found}}}
+    else:
+        described[section]["_target_"] = found
+    path = archives.write(tmp_path / "a.nemo", archives.files(model_config=yaml.safe_dump(described).encode()))
+    _refused(path, rf"{section}\.(decoder\.)?_target_ = '{found}' is not known; expected ")
+
+
+def test_durations_are_those_that_nemo_decodes_with_and_other_copies_are_told(tmp_path):
+    described = archives.description() | {"decoding": {"durations": [0, 1, 2, 3, 4]}}
+    described["loss"] = {"loss_name": "tdt", "tdt_kwargs": {"durations": [0, 1, 2, 4, 8]}}
+    path = archives.write(tmp_path / "a.nemo", archives.files(model_config=yaml.safe_dump(described).encode()))
+    with pytest.warns(UserWarning, match=r"_durations = \[0, 1, 2, 3, 4\] differs from loss.*= \[0, 1, 2, 4, 8\]"):
+        assert nemo.read(path).model.durations == (0, 1, 2, 4, 8)
+    described["loss"] = {"loss_name": "multiblank_rnnt"}
+    path = archives.write(tmp_path / "b.nemo", archives.files(model_config=yaml.safe_dump(described).encode()))
+    _refused(path, "loss.loss_name = 'multiblank_rnnt' with num_extra_outputs is not known; expected 'tdt'")
+
+
 def test_a_description_without_a_target_is_told(tmp_path):
     described = archives.description()
     del described["target"]

@@ -3,9 +3,10 @@
 B utterances, S frames, V labels (blank among them), U labels of a transcript.
 """
 
+import reprlib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -72,13 +73,48 @@ def on_host(scores: "Tensor | np.ndarray") -> np.ndarray:
     return array if are_whole and array.strides[-1] == array.itemsize else np.ascontiguousarray(array)
 
 
-def length_tensor(values: "Tensor | np.ndarray | Sequence[int]", batch: int, *, name: str) -> "Tensor":
-    """`values` as int64 [batch] on the device where they are, so that no device is waited for."""
+def integer_tensor(values: Any, *, name: str, expected: str = "integers") -> "Tensor":
+    """`values`, a tensor or what one is made of, as a tensor of integers, of any shape. Raises TypeError for others."""
     import torch
 
-    _check_given(values, batch, name)
-    lengths_B = torch.as_tensor(values)
-    _check_integers(lengths_B, batch, name)
+    try:
+        numbers = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):  # no numbers, or rows of different lengths
+        raise TypeError(f"{name}: expected {expected}, found {reprlib.repr(values)}") from None
+    _check_integers(numbers, name, expected, TypeError)
+    return numbers
+
+
+def integer_array(
+    values: Any, *, name: str, expected: str = "integers", error: type[Exception] = TypeError
+) -> np.ndarray:
+    """The same as an array; `error` for numbers of another type."""
+    if is_tensor(values):
+        _check_integers(values, name, expected, error)
+        return np.asarray(values.detach().cpu())
+    try:
+        numbers = np.asarray(values)
+    except (TypeError, ValueError):
+        numbers = np.array(None)
+    if numbers.dtype.kind not in "biufc":
+        raise TypeError(f"{name}: expected {expected}, found {reprlib.repr(values)}")
+    _check_integers(numbers, name, expected, error)
+    return numbers
+
+
+def integer_list(values: Any, *, name: str) -> list[int]:
+    """Integers in a row, of a tensor of any device, an array or a sequence. Raises TypeError for others."""
+    numbers = integer_array(values, name=name)
+    if numbers.ndim != 1:
+        raise TypeError(f"{name}: expected integers in a row, found {reprlib.repr(values)}")
+    found: list[int] = numbers.tolist()
+    return found
+
+
+def length_tensor(values: "Tensor | np.ndarray | Sequence[int]", batch: int, *, name: str) -> "Tensor":
+    """`values` as int64 [batch] on the device where they are, so that no device is waited for."""
+    lengths_B = integer_tensor(values, name=name, expected=_one_each(batch))
+    _check_count(lengths_B, batch, name)
     return lengths_B.long()
 
 
@@ -91,19 +127,23 @@ def check_lengths(lengths: Sequence[int], maximum: int, *, name: str) -> None:
 
 def host_lengths(values: "Tensor | np.ndarray | Sequence[int]", batch: int, maximum: int, *, name: str) -> np.ndarray:
     """`values` as an int64 array [batch], each checked to be in [0, maximum]."""
-    _check_given(values, batch, name)
-    lengths_B = values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)
-    _check_integers(lengths_B, batch, name)
+    lengths_B = integer_array(values, name=name, expected=_one_each(batch), error=ValueError)
+    _check_count(lengths_B, batch, name)
     check_lengths(lengths_B.tolist(), maximum, name=name)
     return np.ascontiguousarray(lengths_B, np.int64)
 
 
-def _check_given(values: object, batch: int, name: str) -> None:
-    if values is None:
-        raise TypeError(f"{name}: expected {batch} integers, one per utterance, found None")
-
-
-def _check_integers(lengths_B: "Tensor | np.ndarray", batch: int, name: str) -> None:
-    if tuple(lengths_B.shape) != (batch,) or ("float" in str(lengths_B.dtype) and batch > 0):
+def _check_count(lengths_B: "Tensor | np.ndarray", batch: int, name: str) -> None:
+    if tuple(lengths_B.shape) != (batch,):
         found = f"{lengths_B.dtype} of shape {tuple(lengths_B.shape)}"
-        raise ValueError(f"{name}: expected {batch} integers, one per utterance, found {found}")
+        raise ValueError(f"{name}: expected {_one_each(batch)}, found {found}")
+
+
+def _check_integers(numbers: "Tensor | np.ndarray", name: str, expected: str, error: type[Exception]) -> None:
+    is_empty = 0 in numbers.shape  # which is of floats where no type is given
+    if not (is_empty or type_name(numbers).startswith(("int", "uint"))):
+        raise error(f"{name}: expected {expected}, found {numbers.dtype} of shape {tuple(numbers.shape)}")
+
+
+def _one_each(batch: int) -> str:
+    return f"{batch} integers, one per utterance"
