@@ -2,8 +2,13 @@
 
 import contextlib
 import importlib
+import itertools
 import math
 import os
+import socket
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +20,59 @@ from torch import Tensor, nn
 
 from common.config import ConfigError
 
+BEAT = 0.5  # seconds
+
+
+class Pulse:
+    """Says in a thread, through the store by which processes met, that this one lives; knows which others do not."""
+
+    def __init__(self, rank: int, size: int):
+        self.rank, self.size = rank, size
+        self._store = dist.distributed_c10d._get_default_store().clone()  # type: ignore[attr-defined]  # own connection: the other may be waiting
+        self._store.set_timeout(timedelta(seconds=10 * BEAT))
+        self._store.set(f"host {rank}", socket.gethostname())
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        beats = itertools.count()
+        with contextlib.suppress(RuntimeError):  # the store is gone
+            while not self._ends.wait(BEAT):
+                self._store.set(f"beat {self.rank}", str(next(beats)))
+
+    def end(self, error: BaseException | None) -> None:
+        """No longer; after an `error`, the others can tell who ended first."""
+        self._ends.set()
+        self._thread.join(10 * BEAT)
+        if error is not None:
+            with contextlib.suppress(RuntimeError):
+                self._store.set(f"end {self.rank}", "")
+
+    def lost(self) -> str:
+        """Which other processes are stopped or dead, by rank and host, or ended by an error of theirs; "" for none.
+
+        Takes some beats.
+        """
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        try:
+            before = self._beats(others)
+            time.sleep(5 * BEAT)
+            silent = [rank for rank, beat in self._beats(others).items() if beat == before[rank]]
+            ended = [rank for rank in silent if self._store.check([f"end {rank}"])]
+            named = [
+                f"rank {rank} on {self._store.get(f'host {rank}').decode()}"
+                for rank in sorted(set(silent) - set(ended)) or ended
+            ]
+        except RuntimeError:
+            return f"rank 0 on {os.environ.get('MASTER_ADDR')}, or the launcher there, is dead or cannot be reached"
+        what = "ended by an error" if len(ended) == len(silent) else "does not answer: stopped or dead"
+        return f"{', '.join(named)} {what}" if named else ""
+
+    def _beats(self, ranks: list[int]) -> dict[int, bytes]:
+        keys = {rank: f"beat {rank}" for rank in ranks}
+        return {rank: self._store.get(key) if self._store.check([key]) else b"" for rank, key in keys.items()}
+
 
 @dataclass(frozen=True, kw_only=True)
 class World:
@@ -23,6 +81,8 @@ class World:
     rank: int
     size: int
     device: torch.device
+    pulse: Pulse | None = None
+    """Tells which other processes are gone."""
 
     @property
     def is_main(self) -> bool:
@@ -81,7 +141,12 @@ def start(device: str = "auto") -> Iterator[World]:
         backend, gpu = ("nccl", chosen) if chosen.type == "cuda" else ("gloo", None)
         # With its device NCCL connects now, not in the first step, and a barrier need not guess the GPU.
         dist.init_process_group(backend, device_id=gpu, timeout=_timeout())
-    yield World(rank=rank, size=size, device=chosen)
+    pulse = Pulse(rank, size) if dist.is_initialized() else None
+    try:
+        yield World(rank=rank, size=size, device=chosen, pulse=pulse)
+    finally:
+        if pulse is not None:
+            pulse.end(sys.exception())
     if size > 1:
         dist.barrier()  # who leaves early breaks the connections of the others
         dist.destroy_process_group()  # not after an error: NCCL would wait for the others, who wait for this process
@@ -139,6 +204,11 @@ def share_buffers(model: nn.Module, world: World) -> None:
     if world.size > 1:
         for buffer in model.buffers():
             dist.broadcast(buffer, src=0)
+
+
+def total(norm: Tensor) -> Tensor:
+    """A norm over all processes' parts as an ordinary tensor."""
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
 def gradient_sync(model: nn.Module, *, enabled: bool) -> contextlib.AbstractContextManager[None]:

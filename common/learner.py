@@ -1,7 +1,7 @@
 """A network that learns, with what follows its weights: optimiser, loss scale, moving average."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from torch import Tensor, nn
 
@@ -32,6 +32,8 @@ class Learner:
         self.optimizer = build_optimizer(network.parameters() if parameters is None else parameters, cfg.optim)
         self.scaler = grad_scaler(world.device, cfg.precision)
         self.ema = Ema(network, cfg.ema) if cfg.ema and is_averaged else None
+        self.told: dict[str, Tensor] = {}
+        """What the last step leaves for the log: the norm of its gradients and, in fp16, the scale of the loss."""
 
     @property
     def parts(self) -> dict[str, Part | None]:
@@ -71,21 +73,39 @@ class Learner:
         """Adds the gradient of `loss`."""
         self.scaler.scale(loss).backward()
 
-    def finish(self, progress: Progress, *, clip_norm: float = 0.0) -> Tensor | None:
+    def finish(self, progress: Progress, *, clip_norm: float = 0.0) -> Tensor:
         """Changes the weights by their gradients, which are gone then, and lets the moving average follow.
 
-        The norm of the whole gradient is at most `clip_norm`, 0 for any; it was what is returned.
+        The norm of the whole gradient is made at most `clip_norm`, 0 for any; it was what is returned. Where it is not
+        finite the weights and the optimiser stay as they are; a device decides that by itself.
         """
-        norm = None
+        self.scaler.unscale_(self.optimizer)
+        parameters = [parameter for parameter in self.network.parameters() if parameter.grad is not None]
+        norm = nn.utils.get_total_norm([cast("Tensor", p.grad) for p in parameters], foreach=True)
         if clip_norm:
-            self.scaler.unscale_(self.optimizer)
-            norm = nn.utils.clip_grad_norm_(self.network.parameters(), clip_norm, foreach=True)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
+            nn.utils.clip_grads_with_norm_(parameters, clip_norm, norm, foreach=True)
+        norm = distributed.total(norm)
+        self._step(norm)
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
             self.ema.update(progress.step if progress.warm_average else None)
+        self.told = {"grad_norm": norm}
+        if self.scaler.is_enabled():
+            self.scaler.update()
+            self.told["loss_scale"] = cast("Tensor", self.scaler._get_scale_async())
         return norm
+
+    def _step(self, norm: Tensor) -> None:
+        """A step of the optimiser if the `norm` of its gradients is finite, which a CPU may be asked, and no device."""
+        if self.scaler.is_enabled():
+            self.scaler.step(self.optimizer)
+        elif norm.device.type == "cpu":
+            if norm.isfinite():
+                self.optimizer.step()
+        else:
+            self.optimizer.found_inf = norm.isfinite().logical_not().float()  # type: ignore[attr-defined]
+            self.optimizer.step()
+            del self.optimizer.found_inf  # type: ignore[attr-defined]
 
 
 def size_of(network: nn.Module) -> str:

@@ -24,22 +24,24 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from common import checkpoint
 from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.course import Course, Decision, EveryConfig, Moment, decide, validation_is_due
 from common.data.batching import BatchingError
-from common.data.loading import Failure, LoadingError
+from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
 from common.distributed import World
 from common.host_copy import HostCopy
 from common.interruption import Interrupted, Termination, termination
+from common.learner import Learner
 from common.run_directory import check_same_settings
 from common.training_state import TrainingError, TrainingState
 from common.validation import CuttableWorld
 
 EXPECTED = (TrainingError, LoadingError, BatchingError, ManifestError, CheckpointError, ConfigError)
 """Errors whose message is for the user."""
+
+LEAST_SCALE = 1e-4  # of the loss in fp16: below it gradients overflow whatever the scale
 
 Batch = TypeVar("Batch")
 
@@ -50,6 +52,8 @@ class _Pending:
 
     step: int
     numbers: HostCopy
+    told: Sequence[str]
+    """Names of the last of the numbers, which learners told."""
     batches: Sequence[Any]
 
 
@@ -58,7 +62,8 @@ class Loop:
 
     Signals end it after the step under way; an error between two steps, in loading or validation, leaves it with a
     checkpoint of the last step. `names` are those of the numbers of a step. `data` are data sets, of training and of
-    validation (None for no validation), which note in `skipped` what they leave out; that is logged once.
+    validation (None for no validation), which note in `skipped` what they leave out; that is logged once. `learners`
+    are the networks that learn, by what their norms are called in the log: "" and "discriminator_".
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Loop:
         names: Sequence[str] = ("loss",),
         unit: str = "samples/s",
         data: tuple[Any, Any | None],
+        learners: Mapping[str, Learner] | None = None,
     ):
         self.state, self.every, self.course = state, every, course
         self.directory, self.progress = state.directory, state.progress
@@ -82,6 +88,9 @@ class Loop:
         """Messages of all processes about what could not be used."""
         self.is_cut = False
         """Whether a signal cut the last validation short."""
+        self.learners = learners or {}
+        self._told: dict[str, float] = {}  # what learners said last, where it was finite
+        self._skipped_in_a_row = 0
         self._recent: list[list[float]] = []  # the numbers of the steps since the last line of the log
         self._decision = Decision(logs=False, validates=False, keeps=False, saves=False, stops=False)
         self._pending: _Pending | None = None
@@ -96,7 +105,8 @@ class Loop:
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Raises ConfigError if the run is finished, and was made with other settings."""
+        """Raises CheckpointError for other data, ConfigError for other settings where the run is finished."""
+        self.state.begin_with(self.data[0].utterances)
         if self.is_finished and self.directory.saved is not None:
             check_same_settings(self.directory.saved, self.state.cfg)
             if not self.owes_validation:
@@ -194,12 +204,14 @@ class Loop:
         """Counts a step and decides what follows.
 
         `numbers_K` [K] stay on the device and are looked at one step late, so that a GPU never waits; if one is not
-        finite, the run ends with the `batches` of the step saved: named tuples that have `ids`. `amount`: what
-        throughput counts, of this process. By all processes together. Raises TrainingError.
+        finite, the run ends with the `batches` of the step saved: named tuples that have `ids`. Where only a gradient
+        was not finite, the step was skipped; it is logged with its utterances, and too many in a row end the run.
+        `amount`: what throughput counts, of this process. By all processes together. Raises TrainingError.
         """
-        progress = self.progress
-        self._settle()
-        self._pending = _Pending(progress.step, HostCopy(self._shared(numbers_K)), batches)
+        progress, before = self.progress, self._pending
+        told = {name + key: value for name, one in self.learners.items() for key, value in one.told.items()}
+        numbers_K = torch.cat([numbers_K, *(value[None].to(numbers_K) for value in told.values())])
+        self._pending = _Pending(progress.step, HostCopy(self._shared(numbers_K)), tuple(told), batches)
         self._amount += amount * self.world.size  # of the other processes about as much
         progress.batch += 1
         progress.step += 1
@@ -209,6 +221,7 @@ class Loop:
             progress.epoch, progress.batch, progress.steps_per_epoch = progress.epoch + 1, 0, 0
         self.state.is_saved, self._is_whole = False, True
         self._did_at = time.perf_counter()
+        self._settle(before)
         self.log.advance()
         if self.world.size == 1:
             self._signalled, self._save_is_due = self._signals.came, self._is_save_due()
@@ -220,15 +233,17 @@ class Loop:
         if self._decision.keeps:
             progress.milestones.append(progress.step)
         if self.logs or self.validates or self.saves:
-            self._settle()
+            pending, self._pending = self._pending, None
+            self._settle(pending)
         if ends_epoch or self.saves:
             self.tell_left_out()
         if self.saves:
             self._saved_at, self._save_is_due = time.perf_counter(), False
 
-    def log_training(self, values: Mapping[str, float], *, learning_rate: float, **more: float) -> None:
-        """A line of the log: `values` of the loss, throughput, the learning rate, and what `more` there is."""
-        values = {**values, **self.speed(), "lrate": learning_rate, **more}
+    def log_training(self, values: Mapping[str, float], *, learning_rate: float) -> None:
+        """A line of the log: `values` of the loss, throughput, the learning rate, norms of gradients, steps skipped."""
+        skipped = {"skipped": self.progress.skipped} if self.progress.skipped else {}
+        values = {**values, **self.speed(), "lrate": learning_rate, **self._told, **skipped}
         self.log.log("train", self.where, values, global_step=self.progress.step)
 
     def means(self) -> list[float]:
@@ -325,9 +340,8 @@ class Loop:
         wishes = [torch.full_like(numbers_K[:1], float(wish)) for wish in (self._signals.came, self._is_save_due())]
         return self.world.sum(torch.cat([numbers_K, *wishes]))
 
-    def _settle(self) -> None:
-        """Looks at the numbers of the last step, if not yet done."""
-        pending, self._pending = self._pending, None
+    def _settle(self, pending: _Pending | None) -> None:
+        """Looks at the numbers of a step, if there was one."""
         if pending is None:
             return
         numbers = pending.numbers.tolist()
@@ -335,23 +349,52 @@ class Loop:
             *numbers, stop, save = numbers
             self._signalled |= bool(stop)
             self._save_is_due |= bool(save)
-        if all(map(math.isfinite, numbers)):
-            self._recent.append(numbers)
+        split = len(numbers) - len(pending.told)
+        told = {name: value / self.world.size for name, value in zip(pending.told, numbers[split:], strict=True)}
+        numbers = numbers[:split]
+        if not all(map(math.isfinite, numbers)):
+            self._is_whole = False
+            named = zip(self.names, numbers, strict=True)
+            bad = ", ".join(f"{name} is {number}" for name, number in named if not math.isfinite(number))
+            ids, saved = self.directory.keep_batches(pending.step, pending.batches)
+            raise TrainingError(
+                f"the {bad} at step {pending.step}; utterances {', '.join(ids)}; {saved}; "
+                f"{self.directory.safe_step()}: lower the learning rate or leave out the bad utterance"
+            )
+        self._recent.append(numbers)
+        self._told = {name: value for name, value in (self._told | told).items() if math.isfinite(value)}
+        scale = told.get("loss_scale")
+        if scale is not None and scale < LEAST_SCALE:
+            raise TrainingError(
+                f"gradients overflow in fp16 at update {pending.step + 1} even with a loss scale of {scale:g}: "
+                "lower the learning rate, or train in bf16"
+            )
+        bad = ", ".join(f"{name} is {value}" for name, value in told.items() if not math.isfinite(value))
+        self._skipped_in_a_row = self._skipped_in_a_row + 1 if bad and scale is None else 0
+        if bad:
+            self._tell_skipped(pending, bad, "" if scale is None else f"the loss scale is {scale:g} now")
+
+    def _tell_skipped(self, pending: _Pending, bad: str, remedy: str) -> None:
+        """Tells of a step that changed nothing, because its loss was finite, but its norm of gradients was not.
+
+        In fp16 that is how a loss scale is found; otherwise too many in a row end the run, with the weights before
+        them saved. By all processes together. Raises TrainingError.
+        """
+        self.progress.skipped += 1
+        skipped = f"step {pending.step} was skipped: its loss is finite, but its {bad}"
+        if remedy:
+            self.log.event(f"{skipped}; {remedy}")
             return
-        self._is_whole = False
-        path = self.directory.folder / f"bad_batch_rank{self.world.rank}.pt"
-        ids = [id_ for batch in pending.batches for id_ in batch.ids]
-        try:
-            checkpoint.save(path, {"step": pending.step, "ids": ids, "batches": _plain(pending.batches)})
-            batch = f"batch saved as {path}"
-        except OSError as error:
-            batch = f"its batch could not be saved ({error.strerror})"
-        named = zip(self.names, numbers, strict=True)
-        bad = ", ".join(f"{name} is {number}" for name, number in named if not math.isfinite(number))
-        raise TrainingError(
-            f"the {bad} at step {pending.step}; utterances {', '.join(ids)}; {batch}; "
-            f"{self.directory.safe_step()}: lower the learning rate or leave out the bad utterance"
-        )
+        ids, saved = self.directory.keep_batches(pending.step, pending.batches)
+        everyone = ", ".join(id_ for share in self.world.gather(ids) for id_ in share)
+        self.log.event(f"{skipped}; utterances {everyone}; {saved}")
+        if self._skipped_in_a_row >= self.state.cfg.optim.max_skipped:
+            self.state.save_step()
+            raise TrainingError(
+                f"{self._skipped_in_a_row} steps in a row were skipped, because their gradients are not finite, up to "
+                f"step {pending.step}: its {bad}; utterances {everyone}; {saved}; {self.directory.safe_step()}, with "
+                "the weights from before: lower the learning rate, or leave out the bad utterances"
+            )
 
     def _end(self) -> None:
         if self.progress.step:
@@ -362,6 +405,8 @@ class Loop:
             self.log.log("train_avg", (), values, global_step=self.progress.step)
         if self.left_out:
             self.log.event(f"left out: {len(self.left_out)} utterances")
+        if self.progress.skipped:
+            self.log.event(f"skipped: {self.progress.skipped} steps whose gradients were not finite")
 
     def _rescued(self, error: Exception) -> Exception:
         """`error`, or what a user should read of it, after the state was saved, if it is whole."""
@@ -384,14 +429,7 @@ class Loop:
         path = self.directory.folder / f"error_rank{self.world.rank}.txt"
         with contextlib.suppress(OSError):
             path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        first = next(iter(str(error).splitlines()), "")
-        return TrainingError(f"{type(error).__name__}: {first}; {safe}; what Python says is in {path}")
-
-
-def _plain(value: Any) -> Any:
-    """`value` as dictionaries and lists of what a checkpoint may hold."""
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _plain(part) for name, part in value._asdict().items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value.message if isinstance(value, Failure) else value
+        first = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        if self.world.pulse is not None and isinstance(error, RuntimeError):  # of an exchange, which names nobody
+            first = self.world.pulse.lost() or first
+        return TrainingError(f"{first}; {safe}; what Python says is in {path}")

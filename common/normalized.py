@@ -2,9 +2,10 @@
 residuals, zeros beyond the ends of utterances, ReLU and dropout.
 
 A channel of a batch stays in a cache meanwhile; apart, each of these reads and writes all of memory. Where the output
-is zero nothing goes back, so that neither mask nor random numbers are kept.
+is zero nothing goes back, so that neither mask nor random numbers are kept. Also normalisation over the batches of all
+processes.
 
-Shapes: B utterances, C channels, T frames.
+Shapes: B utterances, C channels, T frames, R processes.
 """
 
 import ctypes
@@ -13,8 +14,11 @@ from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_uint32, c_vo
 from typing import Any, cast
 
 import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional as dist_functional
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from common.convolution import native, products
 from common.dropout import Noise, noise
@@ -65,13 +69,22 @@ def normalized(
     """Dropout of ReLU of the sum of norm(x), times mask_B1T of ones and zeros; where `is_one_pass`.
 
     Running statistics follow, as those of the modules do. Random numbers are those of `common.dropout`. Raises
-    ValueError for shapes that do not belong together: the library would read beyond them.
+    ValueError for shapes and types that do not belong together: the library would read beyond them.
     """
     shape = xs_BCT[0].shape
-    if any(x_BCT.shape != shape for x_BCT in xs_BCT) or mask_B1T.shape != (shape[0], 1, shape[2]):
+    own = [tensor for norm in norms for tensor in (*norm.parameters(), norm.running_mean, norm.running_var)]
+    of_channels = [tensor for tensor in own if tensor is not None]
+    are_equal = len(norms) == len(xs_BCT) and all(x_BCT.shape == shape for x_BCT in xs_BCT)
+    if not are_equal or mask_B1T.shape != (shape[0], 1, shape[2]) or any(t.shape != shape[1:2] for t in of_channels):
         found = [tuple(tensor.shape) for tensor in (*xs_BCT, mask_B1T)]
-        raise ValueError(f"shapes {found}: expected equal ones [B, C, T], and of the mask [B, 1, T]")
-    mask_B1T = mask_B1T.to(xs_BCT[0].dtype)
+        raise ValueError(
+            f"shapes {found}: expected equal ones [B, C, T], and of the mask [B, 1, T], and a norm of C channels for "
+            f"each; found norms of {[norm.num_features for norm in norms]}"
+        )
+    if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" for tensor in (*xs_BCT, *of_channels)):
+        types = ", ".join(f"{x_BCT.dtype} on {x_BCT.device}" for x_BCT in xs_BCT)
+        raise ValueError(f"inputs of {types}: expected each, and its norm, to be float32 on the CPU")
+    mask_B1T = mask_B1T.to(torch.float32)
     for norm in norms:
         if norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)
@@ -81,6 +94,44 @@ def normalized(
     if drop is None and probability:
         return nn.functional.dropout(y_BCT, probability)
     return y_BCT
+
+
+class SyncBatchNorm1d(nn.BatchNorm1d):
+    """Batch normalisation with the statistics of all processes, on any device (torch's own needs a GPU).
+
+    Counts, means and variances are combined as by Chan et al. 1979: a mean far from zero costs no digits.
+    """
+
+    def forward(self, x_BCT: Tensor) -> Tensor:
+        """x_BCT normalised over B, T and the processes in training; by the running statistics otherwise."""
+        if not (self.training and dist.is_initialized()):
+            return super().forward(x_BCT)
+        dtype, x_BCT, rank, size = x_BCT.dtype, x_BCT.float(), dist.get_rank(), dist.get_world_size()
+        count_1 = torch.full((1,), float(x_BCT.shape[0] * x_BCT.shape[2]), device=x_BCT.device)  # no copy to wait for
+        own = torch.cat([count_1, *torch.var_mean(x_BCT, (0, 2), correction=0)])
+        # A row per process: a sum of them has its gradient on any device, unlike gathering.
+        rows = dist_functional.all_reduce(F.pad(own[None], (0, 0, rank, size - rank - 1)))
+        counts_R1, variances_RC, means_RC = rows.split([1, self.num_features, self.num_features], 1)
+        shares_R1 = counts_R1 / counts_R1.sum()
+        mean = (shares_R1 * means_RC).sum(0)
+        variance = (shares_R1 * (variances_RC + (means_RC - mean).square())).sum(0)
+        with torch.no_grad():
+            count = counts_R1.sum()
+            for running, now in (
+                (self.running_mean, mean),
+                (self.running_var, variance * count / (count - 1).clamp(min=1)),
+            ):
+                cast("Tensor", running).lerp_(now, cast("float", self.momentum))
+            cast("Tensor", self.num_batches_tracked).add_(1)
+        scale = self.weight * (variance + self.eps).rsqrt()
+        return torch.addcmul(self.bias[:, None], x_BCT - mean[:, None], scale[:, None]).to(dtype)
+
+
+def synchronized(model: nn.Module) -> None:
+    """Lets every `BatchNorm1d` of `model` have the statistics of all processes from now on; names and state stay."""
+    for module in model.modules():
+        if type(module) is nn.BatchNorm1d:
+            module.__class__ = SyncBatchNorm1d
 
 
 class _Normalized(torch.autograd.Function):

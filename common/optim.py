@@ -21,6 +21,9 @@ from torch.optim import Optimizer
 # Values per stretch on a CPU: three tensors of 1 MiB fit the last-level cache, and calls are few. Chosen by benchmark.
 CPU_STRETCH = 2**18
 
+_INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64, torch.bfloat16: torch.int16}
+_INTEGERS |= {torch.float16: torch.int16}
+
 Tensors = list[Tensor]
 Stretch = tuple[Tensors, Tensors, Tensors, Tensors]
 
@@ -39,8 +42,12 @@ class OptimConfig:
     """Number added to the denominator against a division by zero. Default: 1e-8; 1e-6 for LAMB."""
     weight_decay: float = 1e-3
     """Weight decay: factor of the pull of every parameter towards zero."""
+    max_skipped: int = 10
+    """Steps in a row whose gradients are not finite, and which are skipped, after which the run ends."""
 
     def __post_init__(self) -> None:
+        if self.max_skipped < 1:
+            raise ValueError(f"max_skipped = {self.max_skipped}: expected at least 1")
         given = {name: getattr(self, name) for name in ("betas", "eps") if getattr(self, name) is not None}
         _check_options(lr=self.lr, weight_decay=self.weight_decay, **given)
 
@@ -225,10 +232,11 @@ def _bias_correction(beta: float, step: int | Tensor, dtype: torch.dtype, *, is_
 
 @contextmanager
 def _if_finite(optimizer: Optimizer, state_of: Callable[[Tensor], dict[str, Tensor]]) -> Iterator[int | Tensor]:
-    """A step inside, of which nothing is left if a GradScaler found infinite gradients, without asking the device.
+    """A step inside, of which nothing is left if `found_inf` says that gradients are not finite, without asking the
+    device.
 
     Gives 1, or whether the step is taken as a tensor on the device. Weights and moments are copied for it, when a
-    step's activations are gone; the scale is taken out of gradients as `GradScaler.unscale_` does.
+    step's activations are gone; a GradScaler's scale is taken out of gradients as `GradScaler.unscale_` does.
     """
     pairs = [_with_gradient(group) for group in optimizer.param_groups]
     weights = [weight for weights, _ in pairs for weight in weights]
@@ -241,11 +249,15 @@ def _if_finite(optimizer: Optimizer, state_of: Callable[[Tensor], dict[str, Tens
         grads = [grad for _, grads in pairs for grad in grads]
         torch._amp_foreach_non_finite_check_and_unscale_(grads, found.clone(), scale.double().reciprocal().float())
     kept = [tensor for weight in weights for tensor in (weight, *state_of(weight).values())]
-    before = [tensor.clone() for tensor in kept]
+    before = [torch.empty_like(tensor) for tensor in kept]
+    torch._foreach_copy_(before, kept)
     is_taken = found == 0
     yield is_taken
-    for tensor, old in zip(kept, before, strict=True):
-        torch.where(is_taken, tensor, old, out=tensor)
+    # old + taken (new - old) in integers, which wrap around, and of which what was NaN is 0 when it is multiplied by 0.
+    new, old = ([tensor.view(_INTEGERS[tensor.dtype]) for tensor in tensors] for tensors in (kept, before))
+    torch._foreach_sub_(new, old)
+    torch._foreach_mul_(new, is_taken.to(new[0].dtype))
+    torch._foreach_add_(new, old)
 
 
 def _trust_ratios(weights: Tensors, updates: Tensors) -> Tensors:

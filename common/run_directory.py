@@ -5,7 +5,7 @@
 | `config.toml`, `environment.json` | the resolved configuration; versions, device, commit |
 | `<name>_step<N>.pt`, `<name>_best.pt` | checkpoints; `*.damaged` are those that were found to be |
 | `.lock` | held by the job that writes here: its host and process |
-| `bad_batch_rank<R>.pt`, `error_rank<R>.txt` | what a run ended with that could not go on |
+| `bad_batch_rank<R>.pt`, `error_rank<R>.txt` | the batch of a step that was skipped or ended the run; its error |
 """
 
 import contextlib
@@ -36,7 +36,7 @@ LOCK = ".lock"
 FREE = (
     "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "stop_at",
     "dry_run", "tensorboard", "save", "samples", "vocoder", "prediction_frequency", "data.root",
-    "data.workers", "compile", "cudnn_benchmark",
+    "data.workers", "data.changed", "compile", "cudnn_benchmark", "optim.max_skipped",
 )  # fmt: skip
 
 
@@ -148,6 +148,16 @@ class RunDirectory:
         self._check_there()
         checkpoint.save(self.folder / f"{self.name}_{kind}.pt", state)
 
+    def keep_batches(self, step: int, batches: Sequence[Any]) -> tuple[list[str], str]:
+        """Writes what this process had in a bad step; the ids of its utterances, and in words where it was saved."""
+        path = self.folder / f"bad_batch_rank{self.world.rank}.pt"
+        ids = [id_ for batch in batches for id_ in batch.ids]
+        try:
+            checkpoint.save(path, {"step": step, "ids": ids, "batches": _plain(batches)})
+        except OSError as error:
+            return ids, f"its batch could not be saved ({error.strerror})"
+        return ids, f"batch saved as {path}"
+
     def safe_step(self) -> str:
         """Which checkpoint is there to go on from, for messages."""
         if self.last_saved is None:
@@ -199,8 +209,9 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
 
 def _newest(folder: Path, name: str, *, resume: bool, saves: bool) -> tuple[Path | None, list[str]]:
     """The newest whole checkpoint, and what is to be said of those that are damaged, which are moved aside."""
-    for leftover in folder.glob(f".{name}*.tmp"):
-        leftover.unlink(missing_ok=True)
+    for leftover in (*folder.glob(".*.[0-9]*.tmp"), *folder.glob("*/.*.[0-9]*.tmp")):  # of jobs that were killed
+        if leftover.parent == folder or not (leftover.parent / LOCK).exists():  # a folder within that is another run's
+            leftover.unlink(missing_ok=True)
     steps = checkpoint.saved_steps(folder, name)
     if not resume:
         if steps and saves:  # a new run's checkpoints would be older than these, and be removed
@@ -309,6 +320,15 @@ def check_same_settings(saved: Mapping[str, Any], cfg: Any) -> None:
         pairs = ", ".join(f"{key} {_shown(before.get(key))} -> {_shown(now[key])}" for key in changed)
         raise ConfigError(f"{cfg.output_dir}: this run is finished, and was made with other settings: {pairs}; "
                           "take another --output_dir")  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """`value` as dictionaries and lists of what a checkpoint may hold."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _plain(part) for name, part in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return getattr(value, "message", value)  # of what could not be loaded
 
 
 def _config_in(saved: Mapping[str, Any], cfg: T) -> T:

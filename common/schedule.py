@@ -1,6 +1,7 @@
 """Learning rates: pure functions of the number of updates already done, so the first update has step 0.
 
-Counts may be fractions of a step: a warm-up of 0.5 epochs is not rounded.
+Counts may be fractions of a step: a warm-up of 0.5 epochs is not rounded. The originals of Jasper's schedules give the
+first update the number 1, which is their `first`; those of wav2vec 2.0 count what is done, from 0.
 """
 
 import math
@@ -20,11 +21,13 @@ def polynomial(
     warmup: float = 0.0,
     hold: float = 0.0,
     floor: float = 0.0,
+    first: int = 1,
 ) -> float:
     """Linear warm-up, hold, then lr ((total - step) / (total - warmup - hold))^power, never below `floor`.
 
-    Power 2 without warm-up is Jasper's of 2019, power 1 is wav2vec 2.0's.
+    `step` counts from `first` there. Power 2 is Jasper's, power 1 is wav2vec 2.0's.
     """
+    step += first
     if step < warmup + hold:
         return _warmed_up(step, lr, warmup)
     left = max(0.0, total - step) / (total - warmup - hold)
@@ -40,13 +43,14 @@ def exponential(
     warmup: float = 0.0,
     hold: float = 0.0,
     floor: float = 0.0,
+    first: int = 1,
 ) -> float:
     """Linear warm-up, hold, then times `gamma` at the beginning of every epoch, never below `floor`: Jasper's of 2021.
 
     The first epoch after the hold is already at lr gamma.
     """
     if step < warmup + hold:
-        return _warmed_up(step, lr, warmup)
+        return _warmed_up(step + first, lr, warmup)
     epochs = math.floor((step - warmup - hold) / steps_per_epoch) + 1
     return max(floor, lr * gamma**epochs)
 
@@ -72,7 +76,7 @@ def noam(step: int, *, lr: float, warmup: float, width: int = 1) -> float:
 
 
 def _warmed_up(step: int, lr: float, warmup: float) -> float:
-    """Neither 0 in the first step nor the peak before the end of the warm-up."""
+    """Never 0; `step` counts from the `first` of a schedule."""
     return lr * min(1.0, (step + 1) / (warmup + 1))
 
 
@@ -111,8 +115,13 @@ class ScheduleConfig:
             raise ValueError(f"width = {self.width}: expected at least 1")
 
 
-def build_schedule(cfg: ScheduleConfig, *, lr: float, steps_per_epoch: int, total_steps: int) -> Callable[[int], float]:
-    """The learning rate as a function of the number of updates already done. `lr` is the peak."""
+def build_schedule(
+    cfg: ScheduleConfig, *, lr: float, steps_per_epoch: int, total_steps: int, first: int = 1
+) -> Callable[[int], float]:
+    """The learning rate as a function of the number of updates already done. `lr` is the peak.
+
+    `first`: the number that the first update has in warm-up and polynomial.
+    """
     steps_per_unit = {"epochs": steps_per_epoch, "steps": 1, "fraction": total_steps}[cfg.unit]
     warmup, hold = cfg.warmup * steps_per_unit, cfg.hold * steps_per_unit
     decay = total_steps - warmup - hold
@@ -125,11 +134,12 @@ def build_schedule(cfg: ScheduleConfig, *, lr: float, steps_per_epoch: int, tota
     def learning_rate(step: int) -> float:
         match cfg.kind:
             case "constant":
-                return _warmed_up(step, lr, warmup)
+                return _warmed_up(step + first, lr, warmup)
             case "polynomial":
                 return polynomial(
-                    step, lr=lr, total=total_steps, power=cfg.power, warmup=warmup, hold=hold, floor=cfg.floor
-                )
+                    step, lr=lr, total=total_steps, power=cfg.power, warmup=warmup, hold=hold, floor=cfg.floor,
+                    first=first,
+                )  # fmt: skip
             case "exponential":
                 return exponential(
                     step,
@@ -139,6 +149,7 @@ def build_schedule(cfg: ScheduleConfig, *, lr: float, steps_per_epoch: int, tota
                     warmup=warmup,
                     hold=hold,
                     floor=cfg.floor,
+                    first=first,
                 )
             case "tri_stage":
                 return tri_stage(

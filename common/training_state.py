@@ -6,7 +6,7 @@ was stopped and resumed ends in the weights of one that never stopped.
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +17,8 @@ from torch.optim import Optimizer
 
 from common import config
 from common.checkpoint import CheckpointError
+from common.data.digest import difference, digest
+from common.data.manifest import Utterance
 from common.ema import Ema
 from common.run_directory import RunDirectory
 
@@ -49,6 +51,8 @@ class Progress:
     """Steps of the whole current epoch, which `batch` counts against; 0 before it began."""
     step: int = 0
     """Optimiser steps completed."""
+    skipped: int = 0
+    """Those of them that changed nothing, because a gradient was not finite."""
     milestones: list[int] = field(default_factory=list)
     """Steps whose checkpoints are kept."""
     best: float = math.inf
@@ -110,6 +114,25 @@ class TrainingState:
         self.is_saved = directory.saved is not None
         if directory.saved is not None:
             self._restore(directory.saved)
+
+    def begin_with(self, utterances: Sequence[Utterance]) -> None:
+        """Compares the training data with those that the run was begun with; checkpoints hold their digest from now on.
+
+        By all processes together. Raises CheckpointError for others, unless `data.changed` accepts them.
+        """
+        problem = ""
+        if self.directory.world.is_main:
+            self.extra["data"] = now = digest(utterances)
+            before = (self.directory.saved or {}).get("data")  # absent in checkpoints written before
+            problem = difference(before, now, utterances) if before is not None else ""
+        if not (problem := self.directory.world.gather(problem)[0]):
+            return
+        if self.cfg.data.changed == "refuse":
+            raise CheckpointError(
+                f"{self.directory.folder}: its data are not those that the run was begun with: {problem}; take another "
+                "--output_dir, or go on with these by --data.changed accept"
+            )
+        self.directory.log.event(f"data changed: {problem}")
 
     def save_step(self) -> None:
         """Writes the checkpoint of this step, if it is not there; by all processes together.
@@ -204,7 +227,7 @@ class TrainingState:
 
     def _write(self, kind: str, state: dict[str, Any], names: Iterable[str] | None) -> None:
         if names is not None:
-            left_out = self.parts.keys() - set(names) | {"progress"}
+            left_out = self.parts.keys() - set(names) | {"progress", "data"}
             state = {name: value for name, value in state.items() if name not in left_out}
         if state and self.directory.world.is_main:
             self.directory.save(kind, state)

@@ -48,7 +48,15 @@ def main(cfg: Config) -> Progress:
         names, both = run.loss_names, (run.train_set, run.validation)
         with (
             tensorboard_samples(run) as samples,
-            Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="frames/s", data=both) as loop,
+            Loop(
+                run.state,
+                cfg.every,
+                course_in_epochs(cfg),
+                names=names,
+                unit="frames/s",
+                data=both,
+                learners=run.learners,
+            ) as loop,
         ):
             run.describe()
             if loop.owes_validation:

@@ -14,8 +14,6 @@ from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 import torch
-import torch.distributed as dist
-import torch.distributed.nn.functional as dist_functional
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -25,7 +23,7 @@ from common.convolution import products
 from common.convolution.blocks import convolved
 from common.dropout import dropout
 from common.lengths import inside
-from common.normalized import is_one_pass, normalized
+from common.normalized import is_one_pass, normalized, synchronized
 from common.precision import compute_dtype
 from jasper.config import BlockConfig, ModelConfig
 
@@ -65,6 +63,8 @@ class Jasper(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv1d):
                 initialise(module.weight)
+        if config.sync_batch_norm:
+            synchronized(self)
 
     @property
     def stride(self) -> int:
@@ -122,7 +122,6 @@ class Block(nn.Module):
         self.stride, self.residual, self.dropout = block.stride, block.residual, block.dropout
         activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "hardtanh": clipped_relu, "selu": F.selu}
         self.activation = activations[config.activation]
-        sync = config.sync_batch_norm
         self.layers = nn.ModuleList(
             ConvNorm(
                 channels if i == 0 else block.filters,
@@ -131,11 +130,10 @@ class Block(nn.Module):
                 stride=block.stride if i == 0 else 1,
                 dilation=block.dilation,
                 separable=block.separable,
-                sync=sync,
             )
             for i in range(block.repeat)
         )
-        self.residuals = nn.ModuleList(ConvNorm(c, block.filters, sync=sync) for c in residual_channels)
+        self.residuals = nn.ModuleList(ConvNorm(c, block.filters) for c in residual_channels)
 
     def forward(self, x_BCT: Tensor, mask_B1T: Tensor, dense_inputs: list[Tensor]) -> Tensor:
         """`x_BCT` zero beyond each utterance's frames gives an output that is so too, by mask_B1T."""
@@ -187,7 +185,6 @@ class ConvNorm(nn.Module):
         stride: int = 1,
         dilation: int = 1,
         separable: bool = False,
-        sync: bool = False,
     ):
         super().__init__()
         padding = kernel // 2 * dilation
@@ -196,7 +193,7 @@ class ConvNorm(nn.Module):
             self.depthwise = nn.Conv1d(c_in, c_in, kernel, stride, padding, dilation, groups=c_in, bias=False)
             kernel, stride, padding, dilation = 1, 1, 0, 1
         self.conv = nn.Conv1d(c_in, c_out, kernel, stride, padding, dilation, bias=False)
-        self.norm: nn.BatchNorm1d = (SyncBatchNorm1d if sync else nn.BatchNorm1d)(c_out, eps=NORM_EPSILON)
+        self.norm = nn.BatchNorm1d(c_out, eps=NORM_EPSILON)
 
     def forward(self, x_BCT: Tensor, mask_B1S: Tensor) -> Tensor:
         """x_BCT, zero beyond each utterance's frames -> [B, c_out, S]; mask_B1S says which of the S frames count."""
@@ -211,27 +208,6 @@ class ConvNorm(nn.Module):
         if self.depthwise is not None:
             x_BCT = self.depthwise(x_BCT) * mask_B1S
         return convolved(self.conv, x_BCT) if self.training else cast("Tensor", self.conv(x_BCT))
-
-
-class SyncBatchNorm1d(nn.BatchNorm1d):
-    """Batch normalisation with the statistics of all processes, on any device (torch's own needs a GPU)."""
-
-    def forward(self, x_BCT: Tensor) -> Tensor:
-        """x_BCT normalised over B, T and the processes in training; by the running statistics otherwise."""
-        if not (self.training and dist.is_initialized()):
-            return super().forward(x_BCT)
-        x_BCT = x_BCT.float()
-        count = torch.full((1,), float(x_BCT.shape[0] * x_BCT.shape[2]), device=x_BCT.device)  # no copy to wait for
-        local = torch.cat([count, x_BCT.sum((0, 2)), x_BCT.square().sum((0, 2))])
-        count, total, squares = dist_functional.all_reduce(local).split([1, self.num_features, self.num_features])
-        mean = total / count
-        variance = squares / count - mean.square()
-        with torch.no_grad():
-            for running, now in ((self.running_mean, mean), (self.running_var, variance * count / (count - 1))):
-                cast("Tensor", running).lerp_(now, cast("float", self.momentum))
-            cast("Tensor", self.num_batches_tracked).add_(1)
-        scale = self.weight * (variance + self.eps).rsqrt()
-        return x_BCT * scale[:, None] + (self.bias - mean * scale)[:, None]
 
 
 def _again(block: Block) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:

@@ -7,6 +7,7 @@ from typing import Literal
 from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
 from common.course import EveryConfig, FromCheckpoint, check_batches
+from common.data.digest import Changed
 from common.data.joining import JoinConfig
 from common.data.speed import SpeedConfig
 from common.features import NEMO, LogMelConfig
@@ -141,6 +142,8 @@ class DataConfig:
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
@@ -203,6 +206,8 @@ class Config:
     """Utterances per process and optimiser step."""
     grad_accumulation: int = 1
     """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
+    sync_batch_norm: bool = True
+    """Whether batch statistics are taken over all processes, as in NeMo's recipes, or in each by itself."""
     ema: float = 0.997
     """Decay of the exponential moving average of the weights, 0 for none."""
     precision: Precision = "fp32"

@@ -11,6 +11,7 @@ from common.data.manifest import ManifestError, Utterance
 from common.epochs import Epochs
 from common.features import LogMel
 from common.learner import Learner, amount_of, size_of
+from common.normalized import synchronized
 from common.recognition.training import log_letters
 from common.run_directory import RunDirectory
 from common.text.language import Spelling
@@ -54,6 +55,8 @@ class Run:
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if cfg.checkpoint is not None and start is not None and directory.saved is None:
             directory.start_from(self.model, start.weights, cfg.checkpoint, cfg.from_checkpoint)
+        if cfg.sync_batch_norm:
+            synchronized(self.model)
         self.learner = Learner(self.model, cfg, self.world)
         extra = {"format": own.FORMAT, "pieces": own.encoded_pieces(self.pieces)}
         self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra)

@@ -14,7 +14,7 @@ from common.course import course_in_epochs
 from common.data.loading import AudioBatch, loader
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import EvaluationError
-from common.recognition.training import counted, micro_batches, weighted
+from common.recognition.training import check_labels, counted, micro_batches, weighted
 from common.run_directory import started
 from common.seeds import mixed
 from common.training_state import Progress
@@ -39,12 +39,17 @@ def main(cfg: Config) -> Progress:
         cfg, start = started_from(cfg, directory)
         run = Run(cfg, start, directory)
         names, both = ("loss", "transducer", "ctc"), (run.train_set, run.validation)
-        with Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=both) as loop:
+        with Loop(
+            run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=both,
+            learners={"": run.learner},
+        ) as loop:  # fmt: skip
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
             read = loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
             has_transducer = run.model.prediction is not None
+            if not has_transducer:
+                check_labels(run.train_set, run.pieces.encode, run.frames, cfg.features.sample_rate, run.world)
             batches = weighted(read, run.train_set, run.frames, has_transducer=has_transducer)
             for epoch in loop.epochs():
                 for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):

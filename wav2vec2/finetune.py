@@ -21,7 +21,7 @@ from common.config import ConfigError
 from common.distributed import World
 from common.loop import EXPECTED, Loop
 from common.recognition.scoring import Result, scored
-from common.recognition.training import log_prediction
+from common.recognition.training import check_labels, log_prediction
 from common.run_directory import RunDirectory, started
 from common.training_state import Progress
 from wav2vec2.checkpoints import checkpoint_import
@@ -31,9 +31,10 @@ from wav2vec2.corpus.labelled import finetuning_sets, labels_of
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
+from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
-from wav2vec2.run_config import FinetuneConfig
+from wav2vec2.run import NAME, UNIT, Run, Step, Update
+from wav2vec2.run_config import SAMPLE_RATE, FinetuneConfig
 
 
 def main(cfg: FinetuneConfig) -> Progress:
@@ -42,8 +43,10 @@ def main(cfg: FinetuneConfig) -> Progress:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
         names = ("loss", "targets")
-        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:
             run.describe()
+            encode, layers = Letters(run.cfg.model.labels).encode, run.cfg.model.conv_layers
+            check_labels(run.train_set, encode, lambda samples_B: n_frames(samples_B, layers), SAMPLE_RATE, run.world)
             if loop.owes_validation:
                 validate(run, loop)
             batches = run.batches(loop)
@@ -53,7 +56,8 @@ def main(cfg: FinetuneConfig) -> Progress:
                     loop.did(step.sums_K, *turns, amount=step.seconds)
                     if loop.logs:
                         loss, utterances = loop.totals()
-                        log_step(run, loop, step, {"loss": loss / max(1.0, utterances)})
+                        values = {"loss": loss / max(1.0, utterances)}
+                        loop.log_training(values, learning_rate=step.learning_rate)
                     if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
                         show_prediction(run, loop, turns[-1])
                     if loop.validates:

@@ -30,7 +30,7 @@ from wav2vec2.corpus.batches import (
 )
 from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.losses import SUMS, gumbel_noise, pretraining_loss, pretraining_sums
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
+from wav2vec2.run import NAME, UNIT, Run, Step, Update
 from wav2vec2.run_config import PretrainConfig
 
 
@@ -40,7 +40,7 @@ def main(cfg: PretrainConfig) -> Progress:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
         names = (*SUMS, "targets")
-        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -111,7 +111,8 @@ def log_training(run: Run[PretrainConfig], loop: Loop, step: Step) -> None:
     """Means over the masked frames since the last line."""
     *sums, targets = loop.totals()
     means = {name: total / max(1.0, targets) for name, total in zip(SUMS, sums, strict=True)}
-    log_step(run, loop, step, means | {"temperature": run.cfg.temperature.at(loop.progress.step - 1)})
+    means["temperature"] = run.cfg.temperature.at(loop.progress.step - 1)
+    loop.log_training(means, learning_rate=step.learning_rate)
 
 
 def validate(run: Run[PretrainConfig], loop: Loop) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 from common.config import ConfigError, check_not_negative
 from common.course import RENAMED, EveryConfig, FromCheckpoint
+from common.data.digest import Changed
 from common.optim import OptimConfig
 from common.precision import Precision
 from common.schedule import ScheduleConfig
@@ -64,6 +65,8 @@ class DataConfig:
     dictionary: Path | None = None
     """Fairseq's dict.ltr.txt for fine-tuning, which python -m common.text.alphabet makes of any data. Default: the one
     beside the first training list, else LibriSpeech's."""
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 6
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

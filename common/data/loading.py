@@ -8,7 +8,9 @@ Legend of shapes: B utterances, N samples, U target symbols.
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
+from pickle import UnpicklingError
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -257,7 +259,7 @@ class BatchLoader(DataLoader[Any]):
             for failure in batch.failures:
                 if failure.stops or (failure.stops is None and self.dataset.on_error == "stop"):
                     raise LoadingError(failure.message)
-                self.dataset.skipped[failure.index] = failure.message
+                self.dataset.skipped.setdefault(failure.index, failure.message)  # which may be told already
             yield batch
 
 
@@ -283,7 +285,8 @@ def pins_memory() -> bool:
 def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches of a DataLoader; the death of a worker is a LoadingError when its batch is asked for.
 
-    torch would raise from a signal handler, in the middle of whatever this process does.
+    torch would raise from a signal handler, in the middle of whatever this process does. What dies while it hands a
+    batch over is noticed as a connection that ends.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while True:
@@ -291,11 +294,16 @@ def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
             batch = next(batches)
         except StopIteration:
             return
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
+        except (RuntimeError, OSError, EOFError, UnpicklingError):
+            workers = {worker.sentinel: worker for worker in getattr(batches, "_workers", ())}
+            ended = []
+            for worker in (workers[sentinel] for sentinel in wait(list(workers), timeout=1)):
+                worker.join(1)  # its files are closed a moment before it has ended
+                ended.append(f"process {worker.pid}, exit code {worker.exitcode}")
+            if not ended:
                 raise
             raise LoadingError(
-                f"a data worker ended ({str(error).splitlines()[0]}): out of memory? Take fewer --data.workers, or none"
+                f"a data worker ended ({'; '.join(ended)}): out of memory? Take fewer --data.workers, or none"
             ) from None
         yield batch
 

@@ -265,7 +265,7 @@ def read_tensor(path: Path, *, made_by: str = "fastpitch.prepare") -> Tensor:
 def write_tensor(path: Path, tensor: Tensor) -> None:
     """Writes it whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     torch.save(tensor, unfinished)
     unfinished.replace(path)
 

@@ -1,7 +1,6 @@
 """Pitch that a training keeps: with which settings it was extracted, and what its mean and deviation are."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 from common import config
 from common.config import ConfigError
 from common.distributed import World
+from common.files import write_text
 from common.json_text import parsed
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, Config
 from fastpitch.acoustic.data import PITCH_FOLDER, Clip, ClipDataset
@@ -41,10 +41,7 @@ def settle(cfg: Config) -> str:
             )
         shutil.rmtree(own, ignore_errors=True)
         told = f"{own}: pitch was extracted with {difference}; it is extracted anew"
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{SETTINGS}.{os.getpid()}"
-    unfinished.write_text(json.dumps({"pitch": wanted}, indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(folder / SETTINGS)
+    write_text(folder / SETTINGS, json.dumps({"pitch": wanted}, indent=2) + "\n")
     return told
 
 

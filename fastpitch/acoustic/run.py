@@ -95,6 +95,11 @@ class Run:
         self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
 
     @property
+    def learners(self) -> dict[str, Learner]:
+        """The networks that learn, by what their norms are called in the log."""
+        return {"": self.learner} | ({"discriminator_": self.adversary.learner} if self.adversary is not None else {})
+
+    @property
     def loss_names(self) -> tuple[str, ...]:
         """The numbers of a step, in their order."""
         return ("loss", *Parts._fields, *(ADVERSARIAL if self.adversary is not None else ()))

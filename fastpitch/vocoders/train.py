@@ -31,7 +31,10 @@ def main(cfg: HifiganRun | WaveglowRun) -> Progress:
     with started(cfg, name_of(cfg)) as directory:
         run = Run(cfg, directory)
         names, both = run.loss_names, (run.train_set, run.validation)
-        with Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="segments/s", data=both) as loop:
+        with Loop(
+            run.state, cfg.every, course_in_epochs(cfg), names=names, unit="segments/s", data=both,
+            learners=dict(zip(("", "discriminator_"), run.learners, strict=False)),
+        ) as loop:  # fmt: skip
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)

@@ -2,6 +2,7 @@ import errno
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,8 +15,10 @@ import torch
 from common import checkpoint, loop
 from common.course import Course, EveryConfig
 from common.data.loading import Failure, LoadingError
+from common.learner import Learner
 from common.logging import read_events
 from common.loop import Loop
+from common.optim import OptimConfig
 from common.run_directory import RunDirectory, started
 from common.training_state import TrainingError, TrainingState
 from tests.processes import run_python
@@ -25,8 +28,16 @@ NEVER = EveryConfig(log_steps=1000, validate_epochs=1000, save_epochs=0, save_mi
 
 
 @dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    changed: str = "refuse"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     output_dir: Path
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    ema: float = 0.0
     device: str = "cpu"
     precision: str = "fp32"
     tensorboard: bool = False
@@ -35,6 +46,8 @@ class Settings:
 
 
 class Read:
+    utterances = ()
+
     def __init__(self):
         self.skipped = {}
 
@@ -158,10 +171,76 @@ def test_a_batch_that_cannot_be_saved_does_not_hide_the_numbers_that_are_not_fin
     def full(path, _state):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(loop.checkpoint, "save", full)
+    monkeypatch.setattr(checkpoint, "save", full)
     expected = r"the loss is nan, .* its batch could not be saved \(No space left on device\); no checkpoint was"
     with pytest.raises(TrainingError, match=expected):
         train_with_bad_numbers(tmp_path)
+
+
+def train_with_bad_gradients(folder: Path, bad: range, *, steps: int = 6, **settings) -> tuple[list, Learner]:
+    """Steps of one weight, whose loss is always finite; what the weight was after each."""
+    cfg = Settings(output_dir=folder, optim=OptimConfig(kind="novograd", lr=0.1, max_skipped=3), **settings)
+    with started(cfg, "m") as directory:
+        torch.manual_seed(0)
+        learner, weights = Learner(torch.nn.Linear(1, 1), cfg, directory.world), []
+        state = TrainingState(directory, cfg, learner.parts, extra={})
+        every = EveryConfig(log_steps=1, save_minutes=0)
+        with Loop(state, every, Course(epochs=1), data=(Read(), None), learners={"": learner}) as loop:
+            for _ in loop.epochs():
+                for step in loop.steps(range(loop.progress.batch, steps), steps):
+                    loss = learner.network(torch.ones(1, 1)).square().sum()
+                    learner.backward(loss)
+                    if step in bad:
+                        learner.network.bias.grad.fill_(math.nan if step % 2 else math.inf)
+                    learner.finish(loop.progress)
+                    loop.did(loss.detach()[None], Batch([f"u{step}"], torch.ones(1, 1), []), amount=1)
+                    weights.append(learner.network.bias.item())
+                    if loop.logs:
+                        loop.log_training({"loss": loop.means()[0]}, learning_rate=0.1)
+                    if loop.saves:
+                        state.save_step()
+        return weights, learner
+
+
+def test_a_step_whose_gradients_are_not_finite_changes_nothing_and_is_told(tmp_path):
+    weights, learner = train_with_bad_gradients(tmp_path, range(1, 3))
+    assert weights[0] == weights[1] == weights[2] != weights[3]
+    assert all(moment.isfinite().all() for state in learner.optimizer.state.values() for moment in state.values())
+    told = [event for event in events(tmp_path) if "skipped" in event]
+    for step, norm, event in zip((1, 2), ("nan", "inf"), told, strict=False):
+        expected = (
+            f"step {step} was skipped: its loss is finite, but its grad_norm is {norm}; utterances u{step}; batch"
+        )
+        assert event.startswith(expected)
+    assert told[2:] == ["skipped: 2 steps whose gradients were not finite"]
+    assert checkpoint.load(tmp_path / "bad_batch_rank0.pt")["ids"] == ["u2"]
+    assert len(logged(tmp_path, "train_grad_norm")) == 4  # of the others, the events tell
+    assert logged(tmp_path, "train_skipped") == [1, 2, 2, 2, 2]
+    state, _ = checkpoint.load_newest(tmp_path, "m")
+    assert state["progress"]["skipped"] == 2
+
+
+def test_so_many_bad_steps_in_a_row_end_the_run_with_good_weights_and_it_goes_on_from_there(tmp_path):
+    expected = (
+        r"^3 steps in a row were skipped, because their gradients are not finite, up to step 3: its grad_norm is nan; "
+        r"utterances u3; batch saved as .*bad_batch_rank0.pt; the last checkpoint is that of step 4, with the weights "
+    )
+    with pytest.raises(TrainingError, match=expected):
+        train_with_bad_gradients(tmp_path, range(1, 4))
+    state, _ = checkpoint.load_newest(tmp_path, "m")
+    assert state["progress"]["step"] == 4
+    assert all(weight.isfinite().all() for weight in state["weights"].values())
+    train_with_bad_gradients(tmp_path, range(0))
+    assert checkpoint.load_newest(tmp_path, "m")[0]["progress"]["step"] == 6
+
+
+def test_in_fp16_what_is_skipped_is_how_a_loss_scale_is_found(tmp_path):
+    weights, _ = train_with_bad_gradients(tmp_path, range(5), steps=8, precision="fp16")
+    assert weights[4] == weights[0] != weights[5]
+    told = [event for event in events(tmp_path) if event.startswith("step")]
+    assert len(told) == 5
+    assert told[4].endswith("but its grad_norm is inf; the loss scale is 2048 now")
+    assert not (tmp_path / "bad_batch_rank0.pt").exists()
 
 
 def train_with_batches(folder: Path, found: int, count: int) -> None:
@@ -377,6 +456,51 @@ def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, w
     assert own[0][:-1] == cut
     assert abs(int(own[0][-1].split()[1]) - step) <= 1
     assert [saved for saved, _ in checkpoint.saved_steps(tmp_path / "run", "m")] == [int(own[0][-1].split()[1])]
+
+
+LOST = """
+import os, signal, sys, time, torch
+from pathlib import Path
+from common import config
+from common.course import Course
+from common.loop import EXPECTED, Loop
+from common.run_directory import started
+from common.training_state import TrainingState
+sys.path.insert(0, ".")
+from tests.common.test_loop import DATA, NEVER, Settings
+cfg, how = Settings(output_dir=Path(sys.argv[1])), sys.argv[2]
+with config.reported(*EXPECTED), started(cfg, "m") as directory:
+    rank = directory.world.rank
+    state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
+    with Loop(state, NEVER, Course(steps=1000), data=DATA) as loop:
+        for _ in loop.epochs():
+            for step in loop.steps(range(1000), 1000):
+                if step == 3 and rank == 1:
+                    if how == "stopped":
+                        os.system(f"(sleep 20; kill -KILL {os.getpid()}) > /dev/null 2>&1 &")
+                        os.kill(os.getpid(), signal.SIGSTOP)
+                    if how == "killed":
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    raise ValueError("a bug")
+                loop.did(torch.ones(1), amount=1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ("stopped", "does not answer: stopped or dead"),
+        ("killed", "does not answer: stopped or dead"),
+        ("broken", "ended by an error"),
+    ],
+)
+def test_a_process_that_is_gone_is_named_by_rank_and_host_in_the_error_of_the_others(tmp_path, monkeypatch, how, what):
+    monkeypatch.setenv("DISTRIBUTED_TIMEOUT_MINUTES", "0.1")
+    statuses, told = run_python("-c", LOST, tmp_path / "run", how, processes=3)
+    assert statuses[0] == statuses[2] == 2
+    expected = f"rank 1 on {socket.gethostname()} {what}; no checkpoint was saved yet"
+    assert [expected in told[rank][-1] for rank in (0, 2)] == [True, True], told
 
 
 SECOND_INTERRUPT = """

@@ -8,6 +8,7 @@ from common.convolution import native, products
 from common.dropout import dropout
 from common.lengths import inside
 from common.normalized import is_one_pass, normalized
+from tests.processes import run_python
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
 
@@ -96,6 +97,57 @@ def test_instructions_and_threads_change_no_more_than_rounding(threads, instruct
     ours, theirs = (torch.autograd.grad(y, x_BCT, grad) for y in (found, wanted))
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda norms, xs: (norms, [xs[0], xs[1].bfloat16()]), "torch.bfloat16 on cpu.*: expected each, and its norm,"),
+        (lambda norms, xs: (norms, [x.double() for x in xs]), "torch.float64 on cpu.*: expected each, and its norm, "),
+        (lambda norms, xs: ([norms[0], norms[1].bfloat16()], xs), "expected each, and its norm, to be float32"),
+        (
+            lambda norms, xs: ([norms[0], nn.BatchNorm1d(3)], xs),
+            r"a norm of C channels for each; found norms of \[4, 3\]",
+        ),
+        (lambda norms, xs: (norms, xs[:1]), r"found norms of \[4, 4\]"),
+    ],
+)
+def test_what_the_library_would_read_beyond_is_refused(change, expected):
+    norms, xs = change(norms_of(2, 4), [torch.randn(2, 4, 8), torch.randn(2, 4, 8)])
+    with pytest.raises(ValueError, match=expected):
+        normalized(norms, xs, torch.ones(2, 1, 8))
+
+
+IN_TWO = """
+import sys, torch
+from common import distributed
+from common.normalized import SyncBatchNorm1d, synchronized
+torch.manual_seed(0)
+with distributed.start("cpu") as world:
+    for mean, deviation in ((0, 1), (1e3, 1), (3e3, 1), (-1e5, 10)):
+        whole = mean + deviation * torch.randn(5, 3, 40, dtype=torch.float64)
+        whole[3:] += deviation  # processes need not have the same distribution, nor as much of it
+        grad, rows = torch.randn_like(whole), slice(0, 3) if world.rank == 0 else slice(3, 5)
+        whole, plain = whole.float().double().requires_grad_(), torch.nn.BatchNorm1d(3).double()
+        ours = torch.nn.Sequential(torch.nn.BatchNorm1d(3))
+        synchronized(ours)
+        assert type(ours[0]) is SyncBatchNorm1d
+        wanted = plain(whole)
+        (wanted_grad,) = torch.autograd.grad(wanted, whole, grad)
+        x = whole[rows].detach().float().requires_grad_()
+        found = ours(x)
+        (found_grad,) = torch.autograd.grad(found, x, grad[rows].float())
+        off = [(found - wanted[rows]).abs().max(), (found_grad - wanted_grad[rows]).abs().max() * deviation]
+        off.append((ours[0].running_var - plain.running_var).abs().max() / deviation**2)
+        off.append((ours[0].running_mean - plain.running_mean).abs().max() / max(abs(mean), 1))
+        rounded = 2.0**-24 * (abs(mean) / deviation + 10)  # of the values themselves
+        assert max(off) < 20 * rounded, (mean, off, rounded)
+"""
+
+
+def test_statistics_of_two_processes_are_those_of_one_also_far_from_zero():
+    statuses, told = run_python("-c", IN_TWO)
+    assert statuses == [0, 0], told
 
 
 def test_other_normalisations_stay_as_they_are():

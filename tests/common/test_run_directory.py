@@ -78,10 +78,14 @@ def test_later_steps_of_others_are_never_a_reason_to_delete(tmp_path):
 
 
 def test_what_a_killed_job_left_half_written_is_removed(tmp_path):
-    (tmp_path / ".m_step00000009.pt.77.tmp").write_bytes(b"half")
+    for folder in ("pitch", "another_run"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "another_run" / ".lock").touch()
+    for name in (".m_step00000009.pt.77.tmp", ".config.toml.8.tmp", "pitch/.a.pt.9.tmp", "another_run/.x.pt.9.tmp"):
+        (tmp_path / name).write_bytes(b"half")
     with started(Settings(output_dir=tmp_path), "m"):
         pass
-    assert not list(tmp_path.glob(".*.tmp"))
+    assert [path.name for path in tmp_path.rglob(".*.tmp")] == [".x.pt.9.tmp"]
 
 
 def test_damaged_checkpoints_are_moved_aside(tmp_path):

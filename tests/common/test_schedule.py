@@ -11,8 +11,8 @@ JASPER = ScheduleConfig(kind="exponential", warmup=2, hold=140, gamma=0.981, flo
 @pytest.mark.parametrize(
     ("step", "rate"),
     [
-        (0, 0.01 / 1089),
-        (1, 1.8e-5),
+        (0, 2 * 0.01 / 1089),  # published: 1.8e-5 in step 1, the first
+        (1, 3 * 0.01 / 1089),
         (544, 5.0e-3),
         (2 * 544, 0.01),
         (142 * 544 - 1, 0.01),
@@ -31,26 +31,33 @@ def test_jaspers_published_rates_come_out(step, rate):
 def test_jaspers_schedule_of_2019_is_quadratic_with_a_floor():
     cfg = ScheduleConfig(kind="polynomial", power=2, floor=1e-5)
     learning_rate = build_schedule(cfg, lr=0.015, steps_per_epoch=10, total_steps=1_000)
-    assert learning_rate(0) == 0.015
-    assert learning_rate(500) == pytest.approx(0.015 / 4)
+    assert learning_rate(0) == pytest.approx(0.015 * 0.999**2)
+    assert learning_rate(499) == pytest.approx(0.015 / 4)
     assert learning_rate(999) == 1e-5
     assert learning_rate(5_000) == 1e-5
 
 
 def test_a_polynomial_continues_where_the_hold_ends():
     rates = [polynomial(step, lr=1.0, total=100, power=1, warmup=10, hold=20) for step in range(100)]
-    assert rates[0] == pytest.approx(1 / 11)
-    assert rates[10:31] == [1.0] * 21
-    assert rates[31] == pytest.approx(69 / 70)
+    assert rates[0] == pytest.approx(2 / 11)
+    assert rates[9:30] == [1.0] * 21
+    assert rates[30] == pytest.approx(69 / 70)
     assert max(abs(a - b) for a, b in itertools.pairwise(rates)) < 0.1
-    assert polynomial(100, lr=1.0, total=100) == 0
+    assert polynomial(99, lr=1.0, total=100) == polynomial(100, lr=1.0, total=100) == 0
+
+
+def test_where_the_original_counts_from_0_the_first_update_has_that_number():
+    """Fairseq's wav2vec 2.0: after k updates the next has the rate of k."""
+    cfg = ScheduleConfig(kind="polynomial", unit="steps", warmup=10, power=1.0, floor=0.0)
+    learning_rate = build_schedule(cfg, lr=1.0, steps_per_epoch=7, total_steps=110, first=0)
+    assert [learning_rate(step) for step in (0, 10, 60, 110)] == pytest.approx([1 / 11, 1.0, 0.5, 0.0])
 
 
 def test_the_first_update_uses_the_rate_of_the_warm_up_not_the_peak():
     for kind in ("constant", "polynomial", "exponential", "tri_stage", "noam"):
         cfg = ScheduleConfig(kind=kind, warmup=1, hold=1)
         learning_rate = build_schedule(cfg, lr=1.0, steps_per_epoch=100, total_steps=1_000)
-        assert 0 < learning_rate(0) <= 0.011
+        assert 0 < learning_rate(0) <= 2 / 101
         assert learning_rate(50) > learning_rate(1) > learning_rate(0)
 
 
@@ -78,7 +85,7 @@ def test_the_unit_of_the_warm_up_is_an_option():
     for unit, warmup in (("epochs", 0.5), ("steps", 25), ("fraction", 0.05)):
         cfg = ScheduleConfig(kind="constant", unit=unit, warmup=warmup)
         learning_rate = build_schedule(cfg, lr=1.0, steps_per_epoch=50, total_steps=500)
-        assert learning_rate(12) == pytest.approx(13 / 26)
+        assert learning_rate(12) == pytest.approx(14 / 26)
         assert learning_rate(25) == learning_rate(400) == 1.0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 import transducer
 from common import checkpoint, config
@@ -15,12 +16,13 @@ from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.joining import JoinConfig
 from common.data.manifest import ManifestError, read_sources
+from common.normalized import SyncBatchNorm1d
 from common.run_directory import started
 from common.text.pieces import SPACE, Pieces, read_pieces, train_pieces
 from common.text.vocabulary import VocabularyError
 from common.training_state import TrainingError
 from tests.jasper.runs import write_corpus
-from tests.training import assert_same_state, events, logged, on_record, state_of
+from tests.training import assert_same_state, directory_of, events, logged, on_record, state_of
 from tests.transducer import golden
 from tests.transducer.runs import TOY, toy_config
 from transducer.checkpoints import own
@@ -53,6 +55,15 @@ def trained(corpus, tmp_path_factory):
 def test_the_loss_curve_is_the_one_on_record(trained):
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(trained), recorded, rtol=2e-3)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_batch_statistics_are_those_of_all_processes_unless_told_otherwise(corpus, tmp_path, sync):
+    cfg = toy_config(corpus, tmp_path, **({} if sync else {"sync_batch_norm": False}))
+    with directory_of(cfg, NAME) as directory:
+        run = Run(cfg, None, directory)
+    for model in (run.model, run.learner.ema.model):
+        assert {type(m) is SyncBatchNorm1d for m in model.modules() if isinstance(m, nn.BatchNorm1d)} == {sync}
 
 
 def test_a_run_directory_describes_itself(corpus, trained):

@@ -1,8 +1,12 @@
 """Items, batches, and what becomes of utterances that cannot be loaded."""
 
+import itertools
+import multiprocessing
 import os
 import pickle
+import random
 import signal
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -200,6 +204,30 @@ def test_real_speech_loads_as_it_is():
     batch = next(iter(loader(SpeechDataset(utterances, encode=encode), [[0, 1]])))
     assert batch.samples_B.tolist() == [round(utterance.seconds * 16000) for utterance in utterances]
     assert bytes(batch.targets_BU[1, : batch.target_lengths_B[1]].tolist()).decode() == utterances[1].text
+
+
+class Dying(SpeechDataset):
+    """Gives batches for ever, until one of its workers is killed."""
+
+    def item(self, index: int, epoch: int) -> Item | Failure:
+        return Item(index, f"u{index}" * 20, np.ones(2000 + index, np.float32), list(range(20)))
+
+
+@pytest.mark.slow
+def test_a_worker_killed_at_any_moment_is_one_line(utterances):
+    draw = random.Random(1)
+    for _ in range(12):
+        batches = iter(loader(Dying(utterances), itertools.repeat(list(range(64))), workers=2))
+        next(batches)
+        worker = draw.choice(multiprocessing.active_children())
+        killing = threading.Timer(draw.uniform(0, 0.05), worker.kill)
+        killing.start()
+        with pytest.raises(LoadingError, match=rf"a data worker ended \(process {worker.pid}, exit code -9\): out of"):
+            for _ in batches:
+                pass
+        killing.join()
+        for other in multiprocessing.active_children():
+            other.kill()
 
 
 def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterances):
