@@ -63,7 +63,7 @@ def test_a_million_utterances_take_seconds(tmp_path):
     path = tmp_path / "a.wav"
     path.touch()
     many = [Utterance(id=f"{i}", audio=path, seconds=i / 7, text=f"what was said in {i}") for i in range(1_000_000)]
-    start = time.perf_counter()
+    start = time.process_time()
     found = digest(many)
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
     assert found["marks"].nbytes == 8_000_000
