@@ -93,14 +93,14 @@ class FusedBlock(nn.Module):
         self.depthwise = nn.ModuleList(Depthwise(layer.depthwise) for layer in layers if layer.depthwise is not None)
         self.layers = nn.ModuleList(
             FusedConvolution(
-                f.weight_OIK.float(), f.bias_O.float(),
+                f.weight_OIK, f.bias_O.float(),
                 stride=layer.conv.stride[0], dilation=layer.conv.dilation[0], frames=frames,
             )
             for layer, f in zip(layers, folded, strict=True)
         )  # fmt: skip
         self.residual: FusedConvolution | None = None
         if residuals:
-            weight_OD1 = torch.cat([residual.weight_OIK for residual in residuals], dim=1).float()
+            weight_OD1 = torch.cat([residual.weight_OIK for residual in residuals], dim=1)
             bias_O = torch.stack([residual.bias_O for residual in residuals]).sum(0).float()
             self.residual = FusedConvolution(weight_OD1, bias_O, frames=frames)
 
@@ -145,7 +145,7 @@ class Depthwise(nn.Module):
 
 
 class Folded(NamedTuple):
-    """Convolution and normalisation as one convolution, in float64."""
+    """Convolution and normalisation as one convolution: in float64, the weights rounded once, to float32."""
 
     weight_OIK: Tensor
     bias_O: Tensor
@@ -157,7 +157,9 @@ def _folded(layer: ConvNorm) -> Folded:
     statistics = cast("tuple[Tensor, Tensor]", (norm.running_mean, norm.running_var))
     gamma, beta, mean, variance = (t.detach().double() for t in (norm.weight, norm.bias, *statistics))
     scale_O = gamma * (variance + norm.eps).rsqrt()
-    return Folded(layer.conv.weight.detach().double() * scale_O[:, None, None], beta - mean * scale_O)
+    parts = zip(layer.conv.weight.detach().split(16), scale_O.split(16), strict=True)  # which stay in a cache
+    weight_OIK = torch.cat([(part_OIK.double() * part_O[:, None, None]).float() for part_OIK, part_O in parts])
+    return Folded(weight_OIK, beta - mean * scale_O)
 
 
 def _lengths(frames_B: Tensor, n_frames: int, dtype: torch.dtype) -> Lengths:

@@ -62,7 +62,9 @@ class FusedConvolution(nn.Module):
         self.before, self.after = same if before is None else before, same if after is None else after
         self.stride, self.dilation = stride, dilation
         self.shape = Shape(self.taps, channels, filters, stride, dilation, frames)
-        self.weight_OKI = nn.Parameter(weight_OIK.detach().transpose(1, 2).contiguous().clone(), requires_grad=False)
+        self.weight_OKI = nn.Parameter(
+            weight_OIK.detach().transpose(1, 2).clone(memory_format=torch.contiguous_format), requires_grad=False
+        )
         self.bias = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
         self.packed: Packed | Transformed | None = None
 

@@ -30,9 +30,10 @@ DECODING = 0.5  # rows whose products take as long as making floats of fixed poi
 # Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
 # at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
-# What a call of the library takes besides its sums, and of torch of one tap and of several, with operations a second:
-# measured on an AMD EPYC, for layers that are so small or narrow that torch may be faster.
-CALL, TORCH_ONE_TAP, TORCH_TAPS = 10e-6, (5e-6, 60e9), (20e-6, 100e9)
+# What a call takes besides its sums: of the library; of torch, one tap or several, and operations a second. Measured
+# on an AMD EPYC, for layers that are so small or narrow that torch may be faster.
+CALL, TORCH_ONE_TAP, TORCH_TAPS = 8e-6, (5e-6, 60e9), (20e-6, 100e9)
+ALIKE = 1.03  # times as slow, what needs fewer bytes is taken: the model of the cost knows no better
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
 
@@ -122,6 +123,10 @@ def choices(
     for choice in found:
         if not smallest or choice.weight_bytes < smallest[-1].weight_bytes:
             smallest.append(choice)
+    while smallest[0].weight_bytes > CACHED_BYTES and len(smallest) > 1:
+        if smallest[1].seconds > ALIKE * smallest[0].seconds:
+            break
+        del smallest[0]
     return smallest
 
 
