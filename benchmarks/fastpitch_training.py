@@ -29,7 +29,7 @@ import ctc
 from common.benchmark import append_row, compare, ratio, spread
 from common.convolution import Convolution
 from common.features import TTS, LogMel
-from common.optim import build_optimizer
+from common.training.optimizers import build_optimizer
 from fastpitch.acoustic.aligner import (
     BLANK_LOGIT,
     PRIOR_FLOOR,

@@ -29,7 +29,8 @@ import soundfile
 import torch
 from tyro.conf import Positional, arg
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.benchmark import append_row
 from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, content_of, percentile
@@ -248,7 +249,7 @@ def clips_of(inputs: Sequence[Path]) -> list[Clip]:
     found = []
     for item in items:
         content, name = content_of(item.source)
-        found.append(Clip(content, name, audio.info(audio.Held(content, name)).seconds))
+        found.append(Clip(content, name, waveform.info(waveform.Held(content, name)).seconds))
     return found
 
 

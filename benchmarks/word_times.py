@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import fastpitch
-from common import espeak
+from common.audio import espeak
 from common.benchmark import append_row
 from common.data.sentences import sentences
 from fastpitch.speaking import times

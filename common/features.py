@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from common.config import check_not_negative, check_positive
+from common.devices.precision import float32_math
 from common.lengths import inside, utterances_per_block
-from common.precision import float32_math
 
 # Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next,
 # and which bound the memory of the transform on a GPU.

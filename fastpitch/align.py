@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance
 from fastpitch.acoustic import data
@@ -70,9 +71,9 @@ def main(cfg: Config) -> list[str]:
 def aligned(utterance: Utterance, cfg: Config, text: TextProcessor, aligner: "Aligner") -> torch.Tensor:
     """[2, L] int64: symbols and frames of a clip. Raises ClipError, TextError, AudioError."""
     encoded, features = text.encode(utterance.text), cfg.features
-    samples_N = audio.read(utterance.audio, sample_rate=features.sample_rate, **utterance.piece()).samples
+    samples_N = waveform.read(utterance.audio, sample_rate=features.sample_rate, **utterance.piece()).samples
     words = phonemes_of(encoded)
-    spans = aligner.spans(audio.resample(samples_N, features.sample_rate, RATE), words)
+    spans = aligner.spans(waveform.resample(samples_N, features.sample_rate, RATE), words)
     frames = features.frames(len(samples_N))
     durations = durations_of(encoded, spans, frames, features.hop_samples / features.sample_rate)
     return torch.tensor([encoded.tokens, durations])

@@ -21,13 +21,15 @@ import torch
 from torch import Tensor
 from tyro.conf import Positional, arg
 
-from common import audio, checkpoint, config
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common import config
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.config import ConfigError
-from common.fastest import Choice
+from common.devices.fastest import Choice
 from common.features import LogMel
 from common.recognition import writing
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from common.text import pronounce
 from common.text.readings import read_readings
 from fastpitch.front.control import Control, ControlError
@@ -261,7 +263,7 @@ def read_mel(path: Path, voice: Voice | None) -> Tensor:
         raise VocoderError(f"{path}: a mel spectrogram, and no vocoder for it; name one with --vocoder")
     if path.suffix not in (".npy", ".pt"):
         features = voice.vocoder.features
-        samples_N = audio.read(path, sample_rate=features.sample_rate).samples
+        samples_N = waveform.read(path, sample_rate=features.sample_rate).samples
         with torch.inference_mode():
             log_mel = LogMel(features).eval()
             mel_BMT, frames_B = log_mel(torch.from_numpy(samples_N)[None], torch.tensor([len(samples_N)]))
@@ -315,7 +317,7 @@ def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[Line]
         samples_N = sound.to_int16(said_N, seed=seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         if cfg.vocoder is not None:
-            audio.write(path, samples_N, rate)
+            waveform.write(path, samples_N, rate)
         if cfg.times:
             times.write(path, phrase.text, spoken, cfg.times, sample_rate=rate)
         if cfg.save_mels:

@@ -28,11 +28,12 @@ import numpy as np
 import torch
 from tyro.conf import Positional, arg
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.features import TTS, LogMel, LogMelConfig
-from common.json_text import parsed
+from common.files.json_text import parsed
 from fastpitch.acoustic.data import ClipError, prepared_path, read_tensor, write_tensor
 from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
 from fastpitch.front.symbols import TextConfig, TextProcessor
@@ -149,12 +150,12 @@ def _prepared(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> 
 
 
 def _read(utterance: Utterance, cfg: PrepareConfig) -> np.ndarray:
-    rate = audio.info(utterance.audio).sample_rate
+    rate = waveform.info(utterance.audio).sample_rate
     if rate != cfg.features.sample_rate and not cfg.resample:
         raise ClipError(
             f"{utterance.audio}: {rate} Hz; expected {cfg.features.sample_rate}; convert it, or take --resample true"
         )
-    samples_N = audio.read(utterance.audio, sample_rate=cfg.features.sample_rate, **utterance.piece()).samples
+    samples_N = waveform.read(utterance.audio, sample_rate=cfg.features.sample_rate, **utterance.piece()).samples
     if np.abs(samples_N).max() < _SILENT:
         raise ClipError(f"{utterance.audio}: silent: no sample above {20 * np.log10(_SILENT):.0f} dB")
     return samples_N

@@ -21,10 +21,10 @@ from torch.utils.checkpoint import checkpoint
 from common.config import ConfigError
 from common.convolution import products
 from common.convolution.blocks import convolved
-from common.dropout import dropout
+from common.devices.precision import compute_dtype
 from common.lengths import inside
-from common.normalized import is_one_pass, normalized, synchronized
-from common.precision import compute_dtype
+from common.training.batch_norm import is_one_pass, normalized, synchronized
+from common.training.dropout import dropout
 from jasper.config import BlockConfig, ModelConfig
 
 Frames = TypeVar("Frames", int, Tensor)

@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
-from common.checkpoint import CheckpointError
-from common.nemo.archive import opened
-from common.nemo.features import check_filters, features_of
-from common.nemo.settings import Settings
+from common.published.nemo.archive import opened
+from common.published.nemo.features import check_filters, features_of
+from common.published.nemo.settings import Settings
+from common.runs.checkpoint import CheckpointError
 from jasper.checkpoint_import import Imported, published_weights
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
@@ -25,7 +25,7 @@ def read(path: Path) -> Imported:
         if target != TARGET:
             raise CheckpointError(
                 f"{source}: is a {target} of NeMo; Jasper and QuartzNet are {TARGET}, and FastConformer is for "
-                "python -m transducer.inference"
+                "python -m fastconformer.inference"
             )
         features = features_of(Settings(described.get("preprocessor"), "preprocessor", source))
         encoder = Settings(described.get("encoder"), "encoder", source)

@@ -13,15 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
-from common.fastest import Choice, fastest, voice_like
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest, voice_like
+from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
 from common.features import Features, LogMel, LogMelConfig
-from common.precision import InferencePrecision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
+from common.runs import checkpoint
 from jasper import data, importing
 from jasper.config import Config
 from jasper.fused import fuse
@@ -165,9 +166,9 @@ def load(
 
     `ema`: take the averaged weights; None takes them where there are any. `configuration` overrides what the
     checkpoint says of itself (ours) or what is read off its weights (DeepLearningExamples'). `precision`: "auto"
-    measures (`common.fastest`). `noise_floor` in place of that of its features; 0 is the original without dither.
-    Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights, and
-    ConfigError for int8 where there is none (`cast_for_inference`).
+    measures (`common.devices.fastest`). `noise_floor` in place of that of its features; 0 is the original without
+    dither. Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged
+    weights, and ConfigError for int8 where there is none (`cast_for_inference`).
     """
     chosen = distributed.pick_device(device)
     model, cfg, known = _loaded(path, ema=ema, configuration=configuration)

@@ -19,18 +19,20 @@ import torch
 from tyro.conf import Positional, arg
 
 import ctc
-from common import audio, config, distributed
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common import config
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance
+from common.devices import distributed
 from common.features import LogMel
-from common.logging import read_events
-from common.metrics import ErrorCount, align_words, word_errors
 from common.recognition import writing
+from common.recognition.metrics import ErrorCount, align_words, word_errors
 from common.recognition.scoring import Evaluation
 from common.recognition.transcripts import Transcript
-from common.report_page import to_flac, to_png
+from common.runs.checkpoint import CheckpointError
+from common.runs.logging import read_events
+from common.runs.report_page import to_flac, to_png
 from common.text.vocabulary import VocabularyError
 from jasper import data
 from jasper.config import DataConfig
@@ -174,7 +176,7 @@ def make_clips(asr: Recognizer, utterances: Sequence[Utterance]) -> list[Clip]:
 
 def _clip(asr: Recognizer, log_mel: LogMel, utterance: Utterance, transcript: Transcript) -> Clip:
     rate = asr.config.features.sample_rate
-    samples_N = audio.read(utterance.audio, sample_rate=rate, **utterance.piece()).samples
+    samples_N = waveform.read(utterance.audio, sample_rate=rate, **utterance.piece()).samples
     aligned = align_words(utterance.text, transcript.text)
     recognised_kinds = [pair.kind for pair in aligned if pair.hypothesis]
     spoken = _spoken(asr, utterance.text, transcript)

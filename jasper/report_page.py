@@ -4,10 +4,10 @@ from collections import Counter
 from html import escape
 from typing import Literal, NamedTuple
 
-from common import report_page
-from common.metrics import AlignedWord, ErrorCount
+from common.recognition.metrics import AlignedWord, ErrorCount
 from common.recognition.scoring import Evaluation
-from common.report_page import Number, stretch
+from common.runs import report_page
+from common.runs.report_page import Number, stretch
 from jasper.report_charts import log_chart
 
 PHASES = {"train": "training, running mean", "dev": "validation", "dev_ema": "validation, averaged weights"}

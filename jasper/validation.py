@@ -5,9 +5,9 @@ from torch import nn
 
 import ctc
 from common.data.loading import SpeechDataset
-from common.distributed import World
+from common.devices.distributed import World
+from common.devices.precision import Precision, autocast
 from common.features import LogMel
-from common.precision import Precision, autocast
 from common.recognition.scoring import Evaluation, Result, batches, check_numbers, scored
 from common.text.vocabulary import Vocabulary
 

@@ -10,7 +10,7 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # checksum FILE...: of what an installation of these requirements depends on.
 checksum() {
   local native
-  native="$(find ctc common transducer -type f \( -path '*/csrc/*' -o -path '*/include/*' -o -path 'ctc/native/*.py' \) |
+  native="$(find ctc common fastconformer -type f \( -path '*/csrc/*' -o -path '*/include/*' -o -path 'ctc/native/*.py' \) |
     LC_ALL=C sort)"
   # shellcheck disable=SC2086
   cat "$@" constraints.txt pyproject.toml scripts/setup.sh $native | cksum

@@ -8,12 +8,12 @@ import pytest
 
 from tests.training import REPOSITORY
 
-PACKAGES = ("common", "ctc", "jasper", "fastpitch", "wav2vec2", "transducer", "trt", "scripts", "benchmarks")
+PACKAGES = ("common", "ctc", "jasper", "fastpitch", "wav2vec2", "fastconformer", "trt", "scripts", "benchmarks")
 LINES = 6
 # What does not count: imports; manuals of commands (the docstrings of modules); options, which are each command's own
 # schema and help (docs/architecture.md); signatures with their docstrings, which are alike where the same is asked.
 ARGUED = {
-    ("jasper/train.py", "transducer/train.py"): "each `main` shows the whole of its training on one page",
+    ("fastconformer/train.py", "jasper/train.py"): "each `main` shows the whole of its training on one page",
     ("fastpitch/train.py", "jasper/train.py"): "likewise",
     ("fastpitch/inference.py", "trt/speak.py"): "what a phrase says, handed to two methods of two packages",
 }

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.data.manifest import Utterance, write_jsonl
 from tests.jasper.tiny import run, save_tiny
 
@@ -19,7 +20,7 @@ ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf
 PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "docs/bulk.md", "ctc/README.md"),
     *("docs/multi_node.md", "docs/from_the_originals.md", "benchmarks/README.md", "trt/README.md"),
-    *("jasper/README.md", "wav2vec2/README.md", "transducer/README.md"),
+    *("jasper/README.md", "wav2vec2/README.md", "fastconformer/README.md"),
     *("fastpitch/README.md", "fastpitch/vocoders/README.md", "trt/serving/README.md"),
     *sorted(f"docs/checkpoints/{page.name}" for page in (REPOSITORY / "docs" / "checkpoints").glob("*.md")),
 ]
@@ -30,7 +31,7 @@ RUNS = {
     "wav2vec2.pretrain": "wav2vec2.pretrain.PretrainConfig",
     "wav2vec2.finetune": "wav2vec2.finetune.FinetuneConfig",
     "wav2vec2.benchmark": "wav2vec2.benchmark.config.BenchmarkConfig",
-    "transducer.train": "transducer.config.Config",
+    "fastconformer.train": "fastconformer.config.Config",
     "jasper.benchmark": "jasper.benchmark.BenchmarkConfig",
     "fastpitch.vocoders.benchmark": "fastpitch.vocoders.benchmark.BenchmarkConfig",
 }
@@ -143,7 +144,8 @@ def test_commands_of_python_are_understood(command, monkeypatch):
     elif module == "fastpitch.inference":
         importlib.import_module(module).command_line(arguments)
     elif not module.startswith(("ctc.", "tests.")):  # those use argparse, and run when they are asked to parse
-        options = getattr(importlib.import_module(module), f"{module.rsplit('.', 1)[1].title().replace('_', '')}Config")
+        owner = {"trt.export": "trt.export.command"}.get(module, module)
+        options = getattr(importlib.import_module(owner), f"{module.rsplit('.', 1)[1].title().replace('_', '')}Config")
         config.parse_flags(options, None, arguments, description="")
 
 
@@ -174,7 +176,7 @@ def workplace(tmp_path, monkeypatch) -> Path:
     noise = (0.1 * np.random.default_rng(0).standard_normal(16000)).astype(np.float32)
     (tmp_path / "recordings").mkdir()
     for name in ("a.flac", "b.wav", "talk.wav", "recordings/c.wav"):
-        audio.write(tmp_path / name, noise, 16000)
+        waveform.write(tmp_path / name, noise, 16000)
     write_jsonl(tmp_path / "test.jsonl", [Utterance(id="c", audio=tmp_path / "b.wav", seconds=1.0, text="see")])
     return tmp_path
 

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from common import checkpoint, config, logging
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
-from common.course import EveryConfig
-from common.learner import Learner
-from common.training_state import TrainingError
+from common.runs import checkpoint, logging
+from common.runs.checkpoint import CheckpointError
+from common.training.course import EveryConfig
+from common.training.learner import Learner
+from common.training.state import TrainingError
 from tests.training import REPOSITORY, assert_same_state, events, logged, state_of
 from tests.training_commands import COMMANDS, Command
 

@@ -20,9 +20,10 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from common import config
-from common.files import write_text
+from common.files.atomic import write_text
 from common.recognition.writing import tell
-from trt.runtime import NEEDED, Model, ModelError
+from trt.facts import ModelError
+from trt.runtime.recognizer import NEEDED, Model
 from trt.serving.triton.pbtxt import Block, Enum, text_of, validated
 
 REPOSITORY = Path(__file__).parents[1]
@@ -117,7 +118,7 @@ def main(cfg: ModelRepositoryConfig) -> None:
 
 def _what_it_is(network: Model) -> str:
     """A file that the steps of an ensemble cannot decode."""
-    if network.facts.get("family") == "transducer":
+    if network.facts.get("family") == "fastconformer":
         return "is a FastConformer, which trt.serve serves"
     if network.facts.get("decode") == "greedy":
         return "decodes itself"

@@ -23,11 +23,11 @@ from typing import Annotated, Literal
 from tyro.conf import arg
 
 from common import config
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.recognition.writing import tell
-from trt import recognizers
-from trt.runtime import ModelError
+from common.runs.checkpoint import CheckpointError
+from trt.facts import ModelError
+from trt.runtime import loading
 from trt.serving.limits import Limits, SelfTestError, give_memory_back
 
 try:
@@ -78,7 +78,7 @@ class ServeConfig:
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
     threads: int = 0
     """Threads of an ONNX network; 0 for one per core."""
-    runtime: recognizers.Runtime = "onnxruntime"
+    runtime: loading.Runtime = "onnxruntime"
     """Runtime of a recogniser's ONNX file: onnxruntime, or openvino or openvino_bf16 with the extra openvino; with
     engine local."""
     device: str = "auto"

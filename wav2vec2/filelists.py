@@ -21,9 +21,9 @@ from typing import Annotated, NamedTuple
 from tyro.conf import Positional, arg
 
 from common import config
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from common.data.manifest import ManifestError
-from common.files import decoded
+from common.files.atomic import decoded
 from common.text.alphabet import letters_of, texts_of
 from common.text.dictionary import WORD_END, write_symbols
 from common.text.language import Spelling

@@ -16,14 +16,14 @@ from torch import nn
 
 import ctc
 from common import config
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.distributed import World
-from common.loop import EXPECTED, Loop
+from common.devices.distributed import World
 from common.recognition.scoring import Result, scored
 from common.recognition.training import check_labels, log_prediction
-from common.run_directory import RunDirectory, started
-from common.training_state import Progress
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory, started
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from wav2vec2.checkpoints import checkpoint_import
 from wav2vec2.checkpoints.loading import for_finetuning
 from wav2vec2.corpus.batches import Batch, FinetuningBatch, FinetuningSet, loader, on_device, validation_plans

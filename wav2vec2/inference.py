@@ -23,11 +23,11 @@ from typing import Annotated, Any
 import numpy as np
 from tyro.conf import Positional, arg
 
-from common import config, distributed
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
-from common.distributed import World
-from common.fastest import Choice
+from common.devices import distributed
+from common.devices.distributed import World
+from common.devices.fastest import Choice
 from common.recognition import sharding, writing
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import Found, Item, find_recordings
@@ -35,6 +35,7 @@ from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
+from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Represented, load

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from common import config
-from common.checkpoint import CheckpointError
-from common.distributed import World
-from common.loop import EXPECTED, Loop
-from common.run_directory import RunDirectory, started
-from common.training_state import Progress
+from common.devices.distributed import World
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory, started
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from wav2vec2.checkpoints.loading import load_model
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.corpus.batches import (

@@ -11,16 +11,16 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from common import distributed
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
-from common.fastest import Choice, fastest, voice_like
-from common.precision import Precision, cast_for_inference, float32_math
+from common.audio.waveform import AudioError
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest, voice_like
+from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import Piece, chunks
 from common.recognition.decoding import Decoder, DecodingOptions, not_finite
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
+from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import checkpoint_import
@@ -258,7 +258,7 @@ def load(
 ) -> Recognizer:
     """The model saved at `path`: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face
     folder. `labels`, `ema` and `target_lang` as for checkpoint_import.read; `precision`: "auto" measures
-    (`common.fastest`). Raises CheckpointError."""
+    (`common.devices.fastest`). Raises CheckpointError."""
     chosen = distributed.pick_device(device)
     imported = checkpoint_import.read(Path(path), labels=labels, ema=ema, target_lang=target_lang)
     model = build(imported, Path(path))

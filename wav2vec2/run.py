@@ -15,14 +15,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from common.course import Course
-from common.distributed import World
-from common.learner import Learner, amount_of, size_of
-from common.loop import Loop
-from common.run_directory import RunDirectory
-from common.schedule import build_schedule
+from common.devices.distributed import World
+from common.runs.run_directory import RunDirectory
 from common.seeds import begin, mixed
-from common.training_state import TrainingState, must_fit
+from common.training.course import Course
+from common.training.learner import Learner, amount_of, size_of
+from common.training.loop import Loop
+from common.training.schedule import build_schedule
+from common.training.state import TrainingState, must_fit
 from wav2vec2.checkpoints import sharding
 from wav2vec2.checkpoints.checkpoint_import import FORMAT
 from wav2vec2.corpus.batches import Batch, Plan, PlannedDataset, loader, on_device, training_plans

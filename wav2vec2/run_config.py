@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import ConfigError, check_not_negative
-from common.course import RENAMED, EveryConfig, FromCheckpoint
 from common.data.digest import Changed
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.devices.precision import Precision
+from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
+from common.training.course import RENAMED, EveryConfig
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import TemperatureConfig

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from common import files
 from common.convolution import native
 from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
 from common.convolution.native import Weights
-from common.json_text import parsed
-from common.logging import processor_vendor
+from common.files import atomic
+from common.files.json_text import parsed
+from common.machine import processor_vendor
 
 CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
@@ -191,7 +191,7 @@ def half_of_memory() -> int | None:
 def write_calibration(machine: Machine) -> None:
     """Writes what was measured to where `this_machine` looks for it."""
     CALIBRATION.parent.mkdir(exist_ok=True)
-    files.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
+    atomic.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
     this_machine.cache_clear()
 
 

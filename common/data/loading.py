@@ -18,13 +18,13 @@ import torch
 from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
-from common import audio
+from common.audio import waveform
+from common.audio.silence import SilenceConfig, silence, trim_silence, with_silences
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
-from common.silence import SilenceConfig, silence, trim_silence, with_silences
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
 SMALL_BYTES = 1 << 14  # of a tensor that is not worth shared memory
@@ -197,15 +197,15 @@ class SpeechDataset(Dataset[Item | Failure]):
         samples, first = self._read(utterance, version), 0
         if self.trim:
             samples, first = trim_silence(samples)
-        return audio.change_speed(samples, version.change), first
+        return waveform.change_speed(samples, version.change), first
 
     def _read(self, utterance: Utterance, version: Version) -> np.ndarray:
         """The recording; of it only the utterance's piece, where the manifest gives one by its offset."""
         piece = utterance.piece(version.recorded_speed)
-        samples = audio.read(version.audio, sample_rate=self.sample_rate, **piece).samples
+        samples = waveform.read(version.audio, sample_rate=self.sample_rate, **piece).samples
         found = len(samples) / self.sample_rate
         if piece and found < piece["seconds"] - SEGMENT_TOLERANCE_SECONDS:
-            raise audio.AudioError(
+            raise waveform.AudioError(
                 f"{version.audio}: ends {found:.2f} s after offset {piece['offset_seconds']:.2f} s; "
                 f"the manifest says {piece['seconds']:.2f} s"
             )

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from common import audio
+from common.audio import waveform as audio
 from common.config import check_shares
 from common.data.manifest import Utterance
 

@@ -20,7 +20,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from common import espeak
+from common.audio import espeak
 from common.data.sentences import QUESTIONS, Language, Subset, sentences
 
 # Variants of espeak-ng that a listener understands at once. Left out: robots, whispers, echoes, Klatt synthesis, and

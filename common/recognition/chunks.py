@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from common import memory
+from common.devices import memory
 from common.recognition.long_sound import LongSound
 from common.recognition.recordings import Recording, in_threads
 

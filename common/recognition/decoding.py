@@ -24,7 +24,7 @@ from common.text.vocabulary import is_special
 from ctc.arpa import ArpaError
 
 if TYPE_CHECKING:  # its module needs torch
-    from common.precision import InferencePrecision
+    from common.devices.precision import InferencePrecision
 
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
 LONGEST_STRETCH = 1500  # frames, 30 s of 20 ms each

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.audio import AudioError, Held
+from common.audio.waveform import AudioError, Held
 from common.data.entries import text_of
 from common.data.manifest import ManifestError, Utterance, read_manifest
 from common.data.tables import header_of
-from common.files import found_file
+from common.files.atomic import found_file
 
 AUDIO_SUFFIXES = (
     ".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64",

@@ -11,11 +11,11 @@ from torch import Tensor
 from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, SpeechDataset, loader
 from common.data.manifest import Utterance
-from common.distributed import World
-from common.files import write_text
-from common.metrics import ErrorCount, character_errors, word_errors
-from common.precision import InferencePrecision
+from common.devices.distributed import World
+from common.devices.precision import InferencePrecision
+from common.files.atomic import write_text
 from common.recognition import writing
+from common.recognition.metrics import ErrorCount, character_errors, word_errors
 
 
 class Evaluation(NamedTuple):

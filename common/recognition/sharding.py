@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.config import ConfigError
-from common.files import written_whole
+from common.files.atomic import written_whole
 from common.recognition.inputs import Found, Item
 from common.recognition.writing import Format, file_name, tell
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common.host_copy import HostCopy
-from common.precision import InferencePrecision
+from common.devices.host_copy import HostCopy
+from common.devices.precision import InferencePrecision
 from common.recognition import chunks, decoding
 from common.recognition.chunks import WINDOW, Batch, Piece, several_at_once
 from common.recognition.decoding import Decoder

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from common.data.loading import AudioBatch, SpeechDataset, collate, stand_in
 from common.data.manifest import Utterance
-from common.distributed import World
+from common.devices.distributed import World
 from common.text.language import Spelling
-from common.training_state import TrainingError
+from common.training.state import TrainingError
 from ctc.alignment import frames_needed as labels_need
 from ctc.reference import frames_needed
 

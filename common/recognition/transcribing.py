@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from common.metrics import word_errors
 from common.recognition import sharding, writing
 from common.recognition.inputs import Found, Item
+from common.recognition.metrics import word_errors
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 
 if TYPE_CHECKING:  # a runtime without torch transcribes too
-    from common.distributed import World
+    from common.devices.distributed import World
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ from typing import Literal, TextIO
 import numpy as np
 
 from common.config import ConfigError
-from common.files import check_writable, write_text, written_whole
+from common.files.atomic import check_writable, write_text, written_whole
 from common.recognition import subtitles
 from common.recognition.inputs import Item
 from common.recognition.transcripts import Transcript

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
+from common.devices.precision import float32_math
 from common.lengths import inside
-from common.precision import float32_math
 
 TEMPERATURE = 0.0005  # of the published models: their keys and queries are large
 BLANK_LOGIT = -1.0  # of the published forward-sum loss, next to the logits of the symbols

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import check_not_negative, check_positive, check_shares
-from common.course import RENAMED, EveryConfig, FromCheckpoint, check_batches
 from common.data.digest import Changed
+from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.runs.run_directory import FromCheckpoint
+from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.data.loading import Failure, SpeechDataset, batch_loader
 from common.data.manifest import ManifestError, Utterance, read_sources
 from common.features import LogMel
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from common.seeds import mixed
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.pitch import extract_pitch

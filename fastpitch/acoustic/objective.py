@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from common.devices.precision import autocast
 from common.features import LogMel
 from common.lengths import inside
-from common.precision import autocast
 from fastpitch.acoustic.aligner import binarisation_losses, entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, LossConfig
 from fastpitch.acoustic.data import ClipBatch

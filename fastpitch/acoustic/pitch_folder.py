@@ -9,9 +9,9 @@ import numpy as np
 
 from common import config
 from common.config import ConfigError
-from common.distributed import World
-from common.files import write_text
-from common.json_text import parsed
+from common.devices.distributed import World
+from common.files.atomic import write_text
+from common.files.json_text import parsed
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, Config
 from fastpitch.acoustic.data import PITCH_FOLDER, Clip, ClipDataset
 

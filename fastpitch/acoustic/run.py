@@ -6,14 +6,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.epochs import Epochs
 from common.features import LogMel
-from common.learner import Learner, amount_of, size_of
-from common.run_directory import RunDirectory
-from common.training_state import TrainingState
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.adversary import Adversary

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Convolution, Linear
-from common.dropout import Dropout
-from common.precision import compute_dtype
+from common.devices.precision import compute_dtype
+from common.training.dropout import Dropout
 from fastpitch.acoustic.config import PredictorConfig, TransformerConfig
 
 LONGEST_WAVE = 10_000.0  # base of the periods of the positions (Vaswani et al. 2017)

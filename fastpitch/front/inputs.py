@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.files import is_file
+from common.files.atomic import is_file
 from fastpitch.front import markdown, phrases
 from fastpitch.front.phrases import Phrase, PhraseError
 

@@ -19,8 +19,8 @@ import difflib
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from common import files
 from common.config import ConfigError
+from common.files import atomic
 from fastpitch.front import control
 from fastpitch.front.control import Control, ControlError
 
@@ -100,7 +100,7 @@ def read_bytes(path: Path) -> bytes:
 def decoded(data: bytes, where: str) -> str:
     """Text from UTF-8, or from UTF-16 with its mark. Raises PhraseError that names the first byte that is neither."""
     try:
-        return files.decoded(data)
+        return atomic.decoded(data)
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at {error.start + 1}"
         raise PhraseError(f"{where}: not text in UTF-8 ({found})") from None

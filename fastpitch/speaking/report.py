@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.report_page import to_flac, to_png
+from common.runs.report_page import to_flac, to_png
 from fastpitch.speaking.report_page import Line, Mark, Report, render
 from fastpitch.speaking.synthesizer import Spoken
 

@@ -3,8 +3,8 @@
 from html import escape
 from typing import NamedTuple
 
-from common import report_page
-from common.report_page import Number, stretch
+from common.runs import report_page
+from common.runs.report_page import Number, stretch
 
 PIXELS_PER_SECOND = 210  # so that the symbols of a sentence are not written over each other
 PITCH_HEIGHT, ALIGNMENT_HEIGHT = 110, 120

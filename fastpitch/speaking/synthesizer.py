@@ -17,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
-from common.audio import Audio
-from common.checkpoint import CheckpointError
-from common.fastest import Choice, fastest
+from common.audio.waveform import Audio
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest
+from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.features import LogMelConfig
-from common.precision import Precision, cast_for_inference, float32_math
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
@@ -280,9 +281,9 @@ def load(
     by its name (`fastpitch.voices`).
 
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
-    (`common.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it, characters
-    that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is missing,
-    damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
+    (`common.devices.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it,
+    characters that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is
+    missing, damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
     path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):

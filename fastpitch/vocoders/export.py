@@ -11,8 +11,8 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded
+from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.istft import IstftGenerator, overlapped

@@ -12,11 +12,11 @@ from pathlib import Path
 from torch import nn
 
 from common import config
-from common.course import course_in_epochs
-from common.distributed import World
-from common.loop import EXPECTED, Loop
-from common.run_directory import started
-from common.training_state import Progress
+from common.devices.distributed import World
+from common.runs.run_directory import started
+from common.training.course import course_in_epochs
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.evaluation import evaluate, flow_evaluation, resynthesized, show_samples

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common import checkpoint, distributed
-from common.checkpoint import CheckpointError
-from common.fastest import Choice, fastest, voice_like
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest, voice_like
+from common.devices.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.features import LogMel, LogMelConfig
-from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.vocoders import hifigan_import as hifigan_import
 from fastpitch.vocoders import waveglow_import as waveglow_import
@@ -326,8 +327,8 @@ def load_vocoder(
     Or that of a voice by its name (`fastpitch.voices`).
 
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
-    (`common.fastest`). Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no
-    averaged weights.
+    (`common.devices.fastest`). Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or
+    has no averaged weights.
     """
     chosen = distributed.pick_device(device)
     loaded = load_generator(Path(path), ema=ema)

@@ -16,7 +16,7 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.config import ConfigError
-from common.files import written_whole
+from common.files.atomic import written_whole
 from common.recognition.inputs import Item, find_recordings
 from common.recognition.writing import rendered, tell
 

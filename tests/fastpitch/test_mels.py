@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.config import to_dict
 from common.data.manifest import read_sources
 from common.features import TTS
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
 from fastpitch.acoustic.config import Config, RefinerConfig
 from fastpitch.acoustic.model import FastPitch

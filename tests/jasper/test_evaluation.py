@@ -8,8 +8,8 @@ import soundfile
 import torch
 
 import jasper
-from common import distributed
 from common.data.manifest import Utterance, write_jsonl
+from common.devices import distributed
 from common.recognition.scoring import Evaluation
 from jasper import data, evaluation
 from tests.jasper.tiny import run, save_tiny

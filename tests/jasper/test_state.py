@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
-from common.course import EveryConfig
 from common.data.loading import LoadingError
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.course import EveryConfig
+from common.training.state import TrainingError
 from jasper import train
 from jasper.config import Config
 from jasper.train import main

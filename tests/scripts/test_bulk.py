@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common import audio
+from common.audio import waveform
 from common.recognition.inputs import Item
 from tests.jasper.tiny import run, save_tiny
 from tests.trt.serving.running import noise
@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[2]
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     for i in range(24):
-        audio.write(folder / f"{i:02}.wav", noise(0.5 + 0.1 * (i % 7), seed=i), 16_000)
+        waveform.write(folder / f"{i:02}.wav", noise(0.5 + 0.1 * (i % 7), seed=i), 16_000)
     return folder
 
 

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
-from common.distributed import World
-from common.training_state import TrainingError
+from common.devices.distributed import World
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from tests.training import assert_same_state, events, finish, logged, run_module, state_of
 from tests.wav2vec2.runs import CONFIGS, SHAPE, WORDS, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import pretrain

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
 from common.data.batching import BatchingError
-from common.distributed import World
-from common.training_state import TrainingError
+from common.devices.distributed import World
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from tests.data import shared
 from tests.training import (
     assert_all_finite,
@@ -169,7 +170,8 @@ def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path, monke
 
 def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "common.learner.grad_scaler", lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000)
+        "common.training.learner.grad_scaler",
+        lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000),
     )
     message = "gradients overflow in fp16 at update 1 even with a loss scale of 1e-05: lower the learning rate, or"
     with pytest.raises(TrainingError, match=message):

@@ -22,9 +22,9 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from common import audio
-from common.audio import AudioError
-from common.files import written_whole
+from common.audio import waveform
+from common.audio.waveform import AudioError
+from common.files.atomic import written_whole
 from common.recognition import writing
 from common.recognition.inputs import Item, find_recordings
 from common.recognition.recordings import in_threads
@@ -177,7 +177,7 @@ def measured(cfg: ClientConfig) -> int:
     clips = []
     for item in items:
         content, name = content_of(item.source)
-        clips.append(Clip(content, name, audio.info(audio.Held(content, name)).seconds))
+        clips.append(Clip(content, name, waveform.info(waveform.Held(content, name)).seconds))
     if problems or not clips:
         raise ServerError("; ".join(problems) or "no recordings to ask for")
     before = _offline(cfg, clips)

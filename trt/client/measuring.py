@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from trt.client.asking import Server, ServerError, percentile
 from trt.client.load import load
 
@@ -168,10 +168,10 @@ class Offline(NamedTuple):
 
 def offline(model: Path, clips: Sequence[Clip], *, batch_size: int, seconds: float, threads: int = 0) -> Offline:
     """What `trt.run` does in this process with the same clips, from their bytes on."""
-    from common.audio import Held, read
-    from trt import recognizers
+    from common.audio.waveform import Held, read
+    from trt.runtime import loading
 
-    asr = recognizers.load(model, threads=threads)
+    asr = loading.load(model, threads=threads)
     heard, count, began, cpu = 0.0, 0, time.monotonic(), time.process_time()
     while time.monotonic() - began < seconds:
         several = [clip for clip in clips for _ in range(max(1, 32 // len(clips)))]

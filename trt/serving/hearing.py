@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from common import audio
-from common.audio import AudioError, Held
+from common.audio import waveform
+from common.audio.waveform import AudioError, Held
 from common.recognition.transcripts import Transcript
 from trt.serving.batching import Batcher
 from trt.serving.forms import File
@@ -102,7 +102,7 @@ class Hearing:
         held = Held(file.content, file.name)
 
         def read(channel: int | None) -> np.ndarray | None:
-            with audio.opened(held, most_seconds=math.inf, channel=channel) as sound:
+            with waveform.opened(held, most_seconds=math.inf, channel=channel) as sound:
                 seconds = sound.n_samples / sound.sample_rate
                 if seconds > most_seconds:
                     found = f"{file.name}: {seconds:.0f} s of audio"
@@ -114,7 +114,7 @@ class Hearing:
                 return sound.read(rate).samples
 
         with _refusing():
-            return audio.of_channels(read)
+            return waveform.of_channels(read)
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""

@@ -19,8 +19,8 @@ import soxr
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
-from common.audio import RATES
-from common.json_text import parsed
+from common.audio.waveform import RATES
+from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
 from trt.serving.hearing import Hearing
 from trt.serving.limits import Limits, RequestError

@@ -15,9 +15,9 @@ from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
 from fastpitch.front.control import Control
 from fastpitch.front.planning import PlannedSentence
-from trt import recognizers
-from trt.runtime import ModelError
-from trt.saying import Said, Saying, say_together
+from trt.facts import ModelError
+from trt.runtime import loading
+from trt.runtime.sentences import Said, Saying, say_together
 
 
 class Ears(NamedTuple):
@@ -113,31 +113,34 @@ def load_ears(
     batch_size: int = 8,
     threads: int = 0,
     device: str = "auto",
-    runtime: recognizers.Runtime = "onnxruntime",
+    runtime: loading.Runtime = "onnxruntime",
 ) -> Ears:
     """The recogniser in `path`: an ONNX file of trt.export, a checkpoint (.pt, .nemo) or a folder of Hugging Face's.
 
     Raises ModelError, and CheckpointError for a checkpoint that cannot be read.
     """
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
-        asr = recognizers.load(path, threads=threads, runtime=runtime)
+        asr = loading.load(path, threads=threads, runtime=runtime)
         return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size, {})
     if runtime != "onnxruntime":
         raise ModelError(f"{path}: is no ONNX file, which {runtime} wants; export it, or leave out --runtime")
-    from common import hub
-    from trt import families
+    from common.published import hub
+    from trt.export import families
 
     if not (path.exists() or hub.is_name(path)):
         raise ModelError(f"{path}: no such file; expected an ONNX file of trt.export, or a checkpoint of a recogniser")
     name = path.name.partition("@")[0] if hub.is_name(path) else path.stem
     path, family = families.located(path)
     match family:
-        case "transducer":
-            import transducer.long_audio
-            import transducer.recognizer
+        case "fastconformer":
+            import fastconformer.hearing.long_audio
+            import fastconformer.recognizer
 
-            hybrid = transducer.recognizer.load(path, device=device)
-            seconds, rate = transducer.long_audio.ChunkOptions.chunk_seconds, hybrid.feature_config.sample_rate
+            hybrid = fastconformer.recognizer.load(path, device=device)
+            seconds, rate = (
+                fastconformer.hearing.long_audio.ChunkOptions.chunk_seconds,
+                hybrid.feature_config.sample_rate,
+            )
             return Ears(name, rate, seconds, hybrid, batch_size)
         case "wav2vec2":
             import wav2vec2.recognizer
@@ -162,7 +165,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
     if tts.suffix != vocoder.suffix and ".onnx" in (tts.suffix, vocoder.suffix):
         raise ModelError(f"{tts}, {vocoder}: expected two ONNX files of trt.export, or two checkpoints")
     if tts.suffix == ".onnx":
-        from trt import speech
+        from trt.runtime import voice as speech
 
         own = speech.Synthesizer(tts, speech.Vocoder(vocoder, threads=threads), threads=threads)
         speakers = len(own.voices)

@@ -18,7 +18,7 @@ import soxr
 from pydantic import BaseModel, Field, field_validator
 
 from fastpitch.front.planning import PlannedSentence
-from trt.saying import Said, Saying
+from trt.runtime.sentences import Said, Saying
 from trt.serving.batching import Batcher
 from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
 from trt.serving.metrics import SIZES, Metrics
@@ -33,7 +33,8 @@ OPENAI_VOICES = ("alloy", "ash", "ballad", "coral", "echo", "fable", "nova", "on
 WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
 FULL_SCALE = 32767
 AT_ONCE = 8  # texts whose next sound is made together
-# Samples of an engine from those of this process; 1 is full scale. Batches differ by 1e-4 (tests/trt/test_saying.py).
+# Samples of an engine from those of this process; 1 is full scale. Batches differ by 1e-4
+# (tests/trt/runtime/test_sentences.py).
 MOST_DIFFERENT = 1e-3
 UNKNOWN_BYTES = 0xFFFFFFFF  # in a header of WAV: until the end
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from common import audio
+from common.audio import waveform
 from trt.serving import speech
 from trt.serving.hearing import Hearing
 from trt.serving.limits import Budget, BusyError, Limits, RequestError
@@ -149,7 +149,7 @@ class _Client:
         rate, width, channels = found
         if not isinstance(rate, int) or width not in WIDTHS or not isinstance(channels, int):
             raise RequestError(400, f"audio of rate, width, channels {found}: expected numbers, widths 1, 2 or 4")
-        if not audio.RATES[0] <= rate <= audio.RATES[1] or not 1 <= channels <= 16:
+        if not waveform.RATES[0] <= rate <= waveform.RATES[1] or not 1 <= channels <= 16:
             raise RequestError(400, f"audio of {rate} Hz in {channels} channels: expected a rate that recordings have")
         if self._format not in (None, (rate, width, channels)):
             raise RequestError(400, f"audio of rate, width, channels {found} after {self._format}")
@@ -172,7 +172,7 @@ class _Client:
         values = np.frombuffer(content[:whole], WIDTHS[width]).astype(np.float32) / np.float32(2 ** (8 * width - 1))
         samples_N = (values - 1 if width == 1 else values).reshape(-1, channels).mean(1, dtype=np.float32)
         if len(samples_N):
-            samples_N = await asyncio.to_thread(audio.resample, samples_N, rate, hearing.ears.sample_rate)
+            samples_N = await asyncio.to_thread(waveform.resample, samples_N, rate, hearing.ears.sample_rate)
         transcript = await self._unless_gone(hearing.hear(samples_N, "audio")) if len(samples_N) else None
         self.forget()
         text = transcript.text if transcript else ""

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common import audio
+from common.audio import waveform
 from common.config import ConfigError
 from common.data.loading import Item
-from common.optim import build_optimizer
-from common.precision import DTYPES, autocast, cast_for_inference, grad_scaler
+from common.devices.precision import DTYPES, autocast, cast_for_inference, grad_scaler
 from common.text.vocabulary import is_special
+from common.training.optimizers import build_optimizer
 from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.checkpoints import huggingface
 from wav2vec2.contrastive.masking import Targets
@@ -144,7 +144,7 @@ def speech(cfg: BenchmarkConfig, utterances: int) -> Tensor:
         return 0.1 * torch.randn(utterances, n_samples, generator=torch.Generator().manual_seed(cfg.seed))
     clips: list[Tensor] = []
     for path in sorted(p for p in cfg.audio.rglob("*") if p.suffix in (".flac", ".wav")):
-        samples = audio.read(path, sample_rate=SAMPLE_RATE).samples
+        samples = waveform.read(path, sample_rate=SAMPLE_RATE).samples
         if len(samples) >= n_samples:
             clips.append(torch.from_numpy(samples[:n_samples]))
         if len(clips) == utterances:

@@ -11,9 +11,9 @@ from torch import nn
 from torch.optim import Optimizer
 
 from common.config import ConfigError
-from common.distributed import World
-from common.precision import Precision
-from common.training_state import options_of_today
+from common.devices.distributed import World
+from common.devices.precision import Precision
+from common.training.state import options_of_today
 
 
 def shard(model: nn.Module, world: World, precision: Precision) -> nn.Module:

@@ -19,8 +19,8 @@ from torch.nn import functional as F
 from common.convolution import Kept, matmul, native, products, trained
 from common.convolution import convolve as convolve_through_torch
 from common.convolution.native import Epilogue, Packed
+from common.devices.precision import compute_dtype
 from common.lengths import inside
-from common.precision import compute_dtype
 from wav2vec2.network.config import ACTIVATIONS, ConvLayer, ModelConfig, samples_per_frame, samples_seen
 
 Length = TypeVar("Length", int, Tensor)

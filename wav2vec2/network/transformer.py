@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.convolution import Linear
-from common.dropout import dropout
 from common.lengths import inside
+from common.training.dropout import dropout
 from wav2vec2.network.config import ACTIVATIONS, LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
 from wav2vec2.network.positions import PositionalConv, StackedPositions

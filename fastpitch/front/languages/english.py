@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from common.espeak import EspeakError
+from common.audio.espeak import EspeakError
 from common.text import arpabet, pronounce
 from common.text.english.say_as import SayAsError, say_as
 from common.text.readings import NONE, read_readings

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from common.espeak import EspeakError, sentences_in_ipa
+from common.audio.espeak import EspeakError, sentences_in_ipa
 from common.text.european import european_tokens, language_of
 from common.text.mandarin import HAN
 from common.text.mandarin_reader import mandarin_tokens

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from common import audio, checkpoint
+from common.audio import waveform
 from common.data.loading import Failure, batch_loader
 from common.data.manifest import Utterance
 from common.features import LogMel, LogMelConfig
+from common.runs import checkpoint
 from fastpitch.vocoders.config import DataConfig
 
 
@@ -139,7 +140,7 @@ class SegmentDataset(Dataset[Segment | Replaced | Failure]):
         return np.pad(piece_MT, ((0, 0), (0, missing)), constant_values=np.log(self.features.log_floor))
 
     def _read(self, utterance: Utterance) -> np.ndarray:
-        samples = audio.read(utterance.audio, sample_rate=self.features.sample_rate, **utterance.piece()).samples
+        samples = waveform.read(utterance.audio, sample_rate=self.features.sample_rate, **utterance.piece()).samples
         peak = np.abs(samples).max()
         if self.data.peak and self.data.mels is None and peak > 0:
             samples = samples * (self.data.peak / peak)
@@ -155,15 +156,15 @@ def read_mel(stem: Path, features: LogMelConfig, *, seconds: float) -> np.ndarra
     """The mel spectrogram [M, T] in `stem`.npy or .pt, of a clip of `seconds`. Raises AudioError."""
     found = [path for path in (stem.with_name(f"{stem.name}{suffix}") for suffix in (".npy", ".pt")) if path.is_file()]
     if not found:
-        raise audio.AudioError(f"{stem}.npy: no such mel spectrogram, nor {stem.name}.pt")
+        raise waveform.AudioError(f"{stem}.npy: no such mel spectrogram, nor {stem.name}.pt")
     try:
         loaded = np.load(found[0]) if found[0].suffix == ".npy" else checkpoint.load_tensor(found[0]).float().numpy()
         mel = np.asarray(loaded, dtype=np.float32)
     except (EOFError, OSError, RuntimeError, TypeError, ValueError) as error:
-        raise audio.AudioError(f"{found[0]}: cannot be read as a mel spectrogram: {error}") from None
+        raise waveform.AudioError(f"{found[0]}: cannot be read as a mel spectrogram: {error}") from None
     expected = features.frames(round(seconds * features.sample_rate))
     if mel.ndim != 2 or mel.shape[0] != features.mel_bins or abs(mel.shape[1] - expected) > 1:
-        raise audio.AudioError(
+        raise waveform.AudioError(
             f"{found[0]}: mel spectrogram of shape {mel.shape}; expected [{features.mel_bins}, {expected}], "
             f"the frames of {seconds:.2f} s"
         )

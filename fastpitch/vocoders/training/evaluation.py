@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from common.data.batching import evaluation_batches
 from common.data.loading import Failure, LoadingError
-from common.distributed import World
+from common.devices.distributed import World
+from common.devices.precision import Precision, autocast
 from common.features import LogMel
-from common.precision import Precision, autocast
 from fastpitch.vocoders.training.data import Heard, SegmentDataset, heard, loader
 from fastpitch.vocoders.training.objective import log_spectral_distance, mel_loss
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.precision import algorithms_tried, autocast
+from common.devices.precision import algorithms_tried, autocast
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.data import Heard, SegmentBatch

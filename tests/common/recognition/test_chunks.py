@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from common.recognition.chunks import Chunk, Piece, by_length, chunks, long_batches
 from common.recognition.chunks import in_batches as chunks_in_batches
 from common.recognition.recordings import Recording
@@ -232,7 +232,7 @@ def test_shorter_samples_are_followed_by_zeros():
 def test_memory_that_was_freed_goes_back_after_every_eighth_batch_of_a_long_recording(monkeypatch):
     gave_back_after = []
     batches = 0
-    monkeypatch.setattr("common.memory.give_back", lambda: gave_back_after.append(batches))
+    monkeypatch.setattr("common.devices.memory.give_back", lambda: gave_back_after.append(batches))
     pieces = [Piece(start, start + 10, 0, 1) for start in range(0, 170, 10)]
     for batch, samples in long_batches(np.arange(170, dtype=np.float32), pieces, 1):
         assert samples[0].tolist() == list(range(batch[0].start, batch[0].stop))

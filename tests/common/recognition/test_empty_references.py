@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from common.metrics import word_errors
 from common.recognition.inputs import Found, Item
+from common.recognition.metrics import word_errors
 from common.recognition.transcribing import Output, write_all
 from common.recognition.transcripts import Transcript, Word
 

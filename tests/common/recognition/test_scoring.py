@@ -7,7 +7,7 @@ import torch
 
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance
-from common.distributed import World
+from common.devices.distributed import World
 from common.recognition.scoring import EvaluationError, Result, batches, check_numbers, report, scored
 
 ALONE = World(rank=0, size=1, device=torch.device("cpu"))

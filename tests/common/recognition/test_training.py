@@ -8,10 +8,10 @@ import torch
 
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
-from common.distributed import World
+from common.devices.distributed import World
 from common.recognition.training import check_labels, counted, log_letters, weighted
 from common.text.language import LanguageError, Spelling
-from common.training_state import TrainingError
+from common.training.state import TrainingError
 
 ALONE = World(rank=0, size=1, device=torch.device("cpu"))
 

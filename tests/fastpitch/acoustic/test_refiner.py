@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.config import ConfigError, to_dict
 from common.features import TTS
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import AdversaryConfig, Config, ModelConfig, RefinerConfig
 from fastpitch.acoustic.model import FastPitch, Targets, refined

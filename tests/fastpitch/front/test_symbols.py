@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.espeak import EspeakError
+from common.audio.espeak import EspeakError
 from common.text import pronounce
 from common.text.arpabet import ArpabetError
 from fastpitch.front.symbols import TextConfig, TextError, TextProcessor, Word

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from common.recognition.writing import rendered
 from tests.timing import quickest
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
 from trt.client.load import load
 from trt.client.measuring import Clip, measure, offline
-from trt.runtime import Recognizer
+from trt.runtime.recognizer import Recognizer
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -15,7 +15,7 @@ import numpy as np
 from common.recognition import decoding
 from common.recognition.recordings import Recording, is_silent
 from common.recognition.transcripts import transcript_of, words_in
-from trt.runtime import Model
+from trt.runtime.recognizer import Model
 from trt.serving.triton.transcripts import content_of, rows_of
 
 Tensors = dict[str, np.ndarray]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from common import audio
+from common.audio import waveform
 from common.data.loading import Failure, LoadingError
 from common.data.manifest import read_sources
 from common.features import TTS, LogMel
@@ -30,7 +30,7 @@ def dataset(root, seed: int = 0, **changes) -> SegmentDataset:
 
 
 def whole(root, index: int) -> np.ndarray:
-    return audio.read(root / "wavs" / f"c{index}.wav").samples
+    return waveform.read(root / "wavs" / f"c{index}.wav").samples
 
 
 def test_a_segment_is_a_piece_of_the_clip_that_starts_at_a_frame(root):
@@ -141,7 +141,7 @@ def test_a_clip_that_cannot_be_read_stops_or_another_is_taken_in_its_place(tmp_p
 
 def test_other_rates_are_resampled(tmp_path):
     (tmp_path / "wavs").mkdir()
-    audio.write(tmp_path / "wavs" / "a.wav", np.zeros(48000, np.float32), 48000)
+    waveform.write(tmp_path / "wavs" / "a.wav", np.zeros(48000, np.float32), 48000)
     (tmp_path / "train.txt").write_text("wavs/a.wav|a\n")
     clip = dataset(tmp_path).clip(0)
     assert isinstance(clip, Segment)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastpitch.front.control import Control
-from trt.saying import Saying
+from trt.runtime.sentences import Saying
 from trt.serve import ServeConfig
 from trt.serving.limits import RequestError
 from trt.serving.models import load_voice

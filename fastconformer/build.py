@@ -1,0 +1,11 @@
+"""Builds the native library of `transducer`: `python -m fastconformer.build`, at install or after a change of the
+sources.
+
+`ctc/native` says what is compiled how.
+"""
+
+from ctc.native import command_line
+from fastconformer.transducer._library import LIBRARY
+
+if __name__ == "__main__":
+    command_line(LIBRARY)
