@@ -32,8 +32,8 @@ from common.text.normalize import normalize_english
 from ctc.ngram import estimate
 from fastconformer.benchmark.heads import calibrate, random_frames, random_heads
 from fastconformer.hearing.searching import INTERNAL_SHARE
-from fastconformer.hypotheses import Decoded, Hypothesis
-from fastconformer.transducer.beam import BeamOptions, BeamSearch, Candidate
+from fastconformer.hypotheses import DecodedLabels, Hypothesis
+from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder
 
 CPU = torch.device("cpu")
@@ -111,14 +111,14 @@ def of_random_heads(options: argparse.Namespace) -> None:
         frames = random_frames(weights, options.batch, 150)
         calibrate(weights, *frames)
         greedy, beam = Decoder(weights), BeamSearch(weights)
-        fused = BeamSearch(weights, BeamOptions(internal_weight=internal))
+        fused = BeamSearch(weights, TransducerBeamOptions(internal_weight=internal))
         labels = [f"<{i}>" for i in range(weights.blank)]
         texts = [one.tokens for one in greedy(*random_frames(weights, 256, 150, seed=2))]
         model = estimate([[labels[i] for i in tokens] for tokens in texts], order=4)
         own = ctc.ScorerOptions(unit="token", weight=options.weight, word_bonus=options.word_bonus)
         scorer = ctc.Scorer(labels, model=model, options=own)
         bonus = f", bonus {options.word_bonus:g}" if options.word_bonus else ""
-        sides: dict[str, Callable[[], Sequence[Decoded | list[Candidate]]]] = {
+        sides: dict[str, Callable[[], Sequence[DecodedLabels | list[BeamCandidate]]]] = {
             "greedy": lambda greedy=greedy, frames=frames: greedy(*frames),
             f"greedy, 4-gram{bonus}": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(
                 *frames, scorers=scorer, internal_weight=internal

@@ -11,11 +11,11 @@ from functools import partial
 
 from benchmarks.decoders import MAX_SYMBOLS, Rival, against, parsed
 from fastconformer.benchmark.label_looping import LabelLooping
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer.weights import DecoderWeights
 
 
-def label_looping(weights: DecoderWeights) -> "partial[list[Decoded]]":
+def label_looping(weights: DecoderWeights) -> "partial[list[DecodedLabels]]":
     """The published algorithm with these weights."""
     return partial(LabelLooping(weights), max_symbols=MAX_SYMBOLS)
 

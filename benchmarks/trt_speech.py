@@ -29,7 +29,7 @@ from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun
 from trt.export.command import ExportConfig
 from trt.export.command import main as export
-from trt.runtime.recognizer import Model
+from trt.runtime.recognizer import OnnxModel
 
 CPU = torch.device("cpu")
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -61,7 +61,7 @@ def main() -> None:
         paths = saved(Path(place))
         for path in paths:
             export(ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
-        runtime = [Model(path.with_suffix(".onnx"), threads=1) for path in paths]
+        runtime = [OnnxModel(path.with_suffix(".onnx"), threads=1) for path in paths]
         tts, vocoder = fastpitch.load(paths[0], device="cpu"), fastpitch.load_vocoder(paths[1], device="cpu")
     graph = fastpitch_export.graph(tts)
     shape = 1, options.symbols

@@ -31,7 +31,7 @@ from common.lengths import inside
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import SPACE, Pieces
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step
-from fastconformer.network.encoder import Block
+from fastconformer.network.encoder import ConformerBlock
 from fastconformer.network.fused import fuse
 from fastconformer.network.model import Model
 from fastconformer.transducer.plain_decoder import ACTIVATIONS
@@ -175,7 +175,7 @@ def _encoder(
     log_mel = LogMel(features).eval()
     plain = fuse(model)
     for block in plain.encoder.blocks:  # what is kept between calls is no part of a graph
-        assert isinstance(block, Block)
+        assert isinstance(block, ConformerBlock)
         block.attention.keeps_positions = False
     outputs = ("log_probs_BSV", "output_frames_B") if head == "ctc" else ("encoded_BSC", "output_frames_B")
     extra = {} if head == "ctc" or not whole else named(on_host(model.decoder_weights()))

@@ -9,7 +9,7 @@ from common.recognition.transcripts import Alternative, Letter, Transcript, Word
 from common.text.pieces import Pieces
 
 
-class Decoded(NamedTuple):
+class DecodedLabels(NamedTuple):
     """Labels of one utterance, the encoder frame each was emitted at, and how sure the model is of each.
 
     `durations` are the frames that the model gave each label (TDT), None for RNN-T. `confidence` is the
@@ -54,7 +54,7 @@ class Hypothesis(NamedTuple):
 NOTHING = Hypothesis([], [], None, "", [], [])
 
 
-def hypothesis_of(decoded: Decoded, pieces: Pieces) -> Hypothesis:
+def hypothesis_of(decoded: DecodedLabels, pieces: Pieces) -> Hypothesis:
     """What a decoder found, spelled."""
     most = math.log(len(pieces))
     return Hypothesis(

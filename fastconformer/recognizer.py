@@ -19,7 +19,7 @@ from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import Precision, float32_math
 from common.features import Features, LogMel, LogMelConfig
-from common.recognition.chunks import Piece
+from common.recognition.chunks import AudioChunk
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import padded, side_by_side
@@ -32,7 +32,7 @@ from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, 
 from fastconformer.hearing.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_transducer
 from fastconformer.hearing.streaming import CachedFrames, ChunkedFrames, Pool, Session
 from fastconformer.hypotheses import Hypothesis, joined, transcript_of, words_in
-from fastconformer.network.encoder import Encoded
+from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.fused import cast, fuse
 from fastconformer.network.model import Model
 from fastconformer.network.streaming import lookahead_of, no_such_lookahead
@@ -99,11 +99,11 @@ class Recognizer:
             return self.log_mel(*given, window_frames=self.window_frames)
 
     @torch.inference_mode()
-    def encode(self, features_BFT: Tensor, frames_B: Tensor) -> Encoded:
+    def encode(self, features_BFT: Tensor, frames_B: Tensor) -> EncodedFrames:
         """encoded_BSC in float32 of features with frames_B valid frames each, and how many S frames those are."""
         with float32_math(self.precision):
             encoded_BSC, frames_B = self.model(features_BFT.to(self.device), frames_B.to(self.device))
-        return Encoded(encoded_BSC.float(), frames_B)
+        return EncodedFrames(encoded_BSC.float(), frames_B)
 
     @torch.inference_mode()
     def decode(
@@ -312,7 +312,7 @@ class Recognizer:
     def _read(self, source: Source) -> Recording:
         return read_heard(source, self.feature_config.sample_rate, long_seconds=LONG_SECONDS)
 
-    def _pieces(self, samples: int, chunks: ChunkOptions) -> list[Piece]:
+    def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
         n_frames = self.model.encoder.output_frames(self.feature_config.frames(samples))
         lengths = self._frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)

@@ -76,7 +76,7 @@ class PrepareConfig:
             )
 
 
-class Result(NamedTuple):
+class PreparedClip(NamedTuple):
     """What became of a clip: its pitch [T] in Hz, or in `problem` why it cannot be used."""
 
     pitch: np.ndarray
@@ -123,12 +123,12 @@ def find_clips(cfg: PrepareConfig) -> tuple[list[Utterance], list[str]]:
     return list(utterances.values()), problems
 
 
-def prepare(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> Result:
+def prepare(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> PreparedClip:
     """Writes pitch and mel frames of one clip, if they are not there."""
     try:
-        return Result(_prepared(utterance, cfg, text))
+        return PreparedClip(_prepared(utterance, cfg, text))
     except ValueError as error:  # every error of audio, text and pitch is one
-        return Result(np.zeros(0), str(error))
+        return PreparedClip(np.zeros(0), str(error))
 
 
 def _prepared(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> np.ndarray:
@@ -172,7 +172,7 @@ def _kept(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     return values.numpy() if tuple(values.shape) == shape and bool(values.isfinite().all()) else None
 
 
-def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[Result]:
+def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[PreparedClip]:
     """What became of every clip, in order; the bar shows clips, the rate and the time left."""
     from tqdm import tqdm
 
@@ -203,7 +203,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _prepare_in_worker(utterance: Utterance) -> Result:
+def _prepare_in_worker(utterance: Utterance) -> PreparedClip:
     return prepare(utterance, _worker["cfg"], _worker["text"])
 
 

@@ -31,7 +31,7 @@ from common.audio import waveform
 from common.benchmark import CLOCKS, RESULTS, Clock, Timings
 from common.config import ConfigError
 from common.convolution import FusedConvolution, native
-from common.convolution.native import Instructions, Packed
+from common.convolution.native import Instructions, PackedConvolution
 from common.convolution.products import left_to_torch
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
@@ -47,14 +47,14 @@ from common.runs.run_directory import RunDirectory
 from common.training.state import TrainingError
 from jasper.config import Config
 from jasper.fused import fuse
-from jasper.model import Jasper, Output
+from jasper.model import Jasper, JasperOutput
 from jasper.recognizer import load_model
 from jasper.run import NAME, Run
 from jasper.train import update
 
 Mode = Literal["published", "eager", "fused", "graph", "fused_fp32"]
 Part = Literal["features", "network", "both"]
-Network = Callable[[Tensor, Tensor], Output]
+Network = Callable[[Tensor, Tensor], JasperOutput]
 Row = dict[str, Any]
 
 LABELS_PER_SECOND = 13  # of LibriSpeech
@@ -272,7 +272,7 @@ def _weights_mib(network: Network) -> int | None:
         return None
     tensors = [*network.parameters(), *network.buffers()]
     for module in network.modules():
-        if isinstance(module, FusedConvolution) and isinstance(module.packed, Packed):
+        if isinstance(module, FusedConvolution) and isinstance(module.packed, PackedConvolution):
             tensors.append(module.packed.weight)
     return round(sum(tensor.nbytes for tensor in tensors) / 2**20)
 
@@ -291,7 +291,7 @@ def _calls(
         features_BFT, frames_B = log_mel(audio_BN, samples_B)
         return features_BFT.to(dtype), frames_B
 
-    def both(network: Network) -> Output:
+    def both(network: Network) -> JasperOutput:
         return network(*features())
 
     ready = features()

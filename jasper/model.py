@@ -31,7 +31,7 @@ Frames = TypeVar("Frames", int, Tensor)
 NORM_EPSILON = 1e-3  # of the published models; torch's default would change what their checkpoints compute
 
 
-class Output(NamedTuple):
+class JasperOutput(NamedTuple):
     """log_probs_BSV, float32, and frames_B, how many of each utterance's S frames are not padding."""
 
     log_probs_BSV: Tensor
@@ -45,7 +45,7 @@ class Jasper(nn.Module):
         super().__init__()
         if not config.blocks:
             raise ConfigError("model.blocks is empty: name a configuration, such as configs/jasper/jasper10x5dr.toml")
-        blocks: list[Block] = []
+        blocks: list[JasperBlock] = []
         dense_channels: list[int] = []  # of the dense blocks' inputs so far
         channels = n_mels
         for block in config.blocks:
@@ -53,7 +53,7 @@ class Jasper(nn.Module):
             if block.residual == "dense":
                 dense_channels.append(channels)
                 residual_channels = list(dense_channels)
-            blocks.append(Block(channels, block, residual_channels, config))
+            blocks.append(JasperBlock(channels, block, residual_channels, config))
             channels = block.filters
         self.checkpoints_activations = False
         """Whether blocks are computed again in the backward pass, in place of keeping what they need there."""
@@ -88,10 +88,10 @@ class Jasper(nn.Module):
             frames_B = block.output_frames(frames_B)
         return frames_B
 
-    def _blocks(self) -> "list[Block]":
-        return cast("list[Block]", list(self.blocks))
+    def _blocks(self) -> "list[JasperBlock]":
+        return cast("list[JasperBlock]", list(self.blocks))
 
-    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> JasperOutput:
         """features_BFT with frames_B valid frames each; frames beyond are ignored."""
         x_BCT = features_BFT.to(self.decoder.weight.dtype)  # the network may be cast; features are always fp32
         # A mask in float32 would make float32 of every activation that autocast has computed in fewer bits.
@@ -111,10 +111,10 @@ class Jasper(nn.Module):
             else:
                 x_BCT = block(x_BCT, mask_B1T, dense_inputs)
         logits_BVS = products.pointwise(self.decoder, x_BCT) if self.training else self.decoder(x_BCT)
-        return Output(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
+        return JasperOutput(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
 
 
-class Block(nn.Module):
+class JasperBlock(nn.Module):
     """Sub-blocks in a row; the residuals join the last one before its activation."""
 
     def __init__(self, channels: int, block: BlockConfig, residual_channels: list[int], config: ModelConfig):
@@ -210,13 +210,13 @@ class ConvNorm(nn.Module):
         return convolved(self.conv, x_BCT) if self.training else cast("Tensor", self.conv(x_BCT))
 
 
-def _again(block: Block) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+def _again(block: JasperBlock) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """What stands around the first and the second computation of a block."""
     return nullcontext(), _statistics_kept(block)
 
 
 @contextmanager
-def _statistics_kept(block: Block) -> Iterator[None]:
+def _statistics_kept(block: JasperBlock) -> Iterator[None]:
     """While a block is computed for the second time, its batch statistics are not counted again."""
     norms = [module for module in block.modules() if isinstance(module, nn.BatchNorm1d)]
     before = [(norm.momentum, cast("Tensor", norm.num_batches_tracked).clone()) for norm in norms]

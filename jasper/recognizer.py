@@ -17,8 +17,8 @@ from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
 from common.features import Features, LogMel, LogMelConfig
-from common.recognition.chunks import Piece, chunks
-from common.recognition.decoding import Decoder, DecodingOptions
+from common.recognition.chunks import AudioChunk, chunks
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
@@ -69,9 +69,9 @@ class Recognizer:
         with torch.no_grad():
             return self.log_mel(*(given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B)))
 
-    def decoder(self, options: DecodingOptions | None = None) -> Decoder:
+    def decoder(self, options: DecodingOptions | None = None) -> CTCDecoder:
         """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
-        return Decoder((*self.vocabulary.labels, BLANK), blank=self.vocabulary.blank, options=options)
+        return CTCDecoder((*self.vocabulary.labels, BLANK), blank=self.vocabulary.blank, options=options)
 
     def transcribe(
         self,
@@ -79,7 +79,7 @@ class Recognizer:
         *,
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
-        decoder: Decoder | None = None,
+        decoder: CTCDecoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> list[Transcript]:
@@ -98,7 +98,7 @@ class Recognizer:
         *,
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
-        decoder: Decoder | None = None,
+        decoder: CTCDecoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
@@ -124,7 +124,7 @@ class Recognizer:
         rate, trim = self.config.features.sample_rate, self.config.data.trim_silence
         return read_heard(source, rate, long_seconds=LONG_SECONDS, trim=trim)
 
-    def _pieces(self, samples: int, chunk_seconds: float) -> list[Piece]:
+    def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.
 
         What a chunk gives inside its context is then what the whole recording gives, if the features are not
@@ -138,7 +138,7 @@ class Recognizer:
         longest = max(1, round(chunk_seconds * features.sample_rate / per_frame))
         context = self.model.context_frames + blurred_frames(features, per_frame)
         return [
-            Piece(start * per_frame, min(samples, stop * per_frame), first - start, end - start)
+            AudioChunk(start * per_frame, min(samples, stop * per_frame), first - start, end - start)
             for start, first, end, stop in chunks(n_frames, longest=longest, context=context)
         ]
 

@@ -42,7 +42,7 @@ from trt.facts import ModelError
 from trt.quantisation.reduced import Quantisation, to_float16, to_int8
 from trt.runtime import engine as engine_runtime
 from trt.runtime import loading
-from trt.runtime.recognizer import Model
+from trt.runtime.recognizer import OnnxModel
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2 import recognizer as wav2vec2
 from wav2vec2.run_config import SAMPLE_RATE
@@ -162,7 +162,7 @@ def _run(content: bytes, side: Side, threads: int) -> Callable[..., object]:
         file.flush()
         if side == "openvino" or side == "openvino_bf16":
             return loading.network(Path(file.name), threads=threads, runtime=side).run
-        return Model(Path(file.name), threads=threads).run
+        return OnnxModel(Path(file.name), threads=threads).run
 
 
 def _jasper(cfg: BenchmarkConfig) -> Subject:

@@ -34,7 +34,7 @@ try:
     import uvicorn
 
     from trt.serving.connections import impatient
-    from trt.serving.gateway import Gateway, Settings
+    from trt.serving.gateway import Gateway, GatewaySettings
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
     from trt.serving.wyoming import Wyoming
@@ -138,7 +138,7 @@ def build(cfg: ServeConfig) -> Gateway:
         voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
         if triton is not None and cfg.voice_engine == "local":
             _say("the voice runs in this process: Triton answers a request whole, and sound leaves piece by piece")
-    settings = Settings(
+    settings = GatewaySettings(
         limits=cfg.limits,
         keys=read_keys(cfg.api_keys),
         language=cfg.language,

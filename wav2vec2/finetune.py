@@ -18,7 +18,7 @@ import ctc
 from common import config
 from common.config import ConfigError
 from common.devices.distributed import World
-from common.recognition.scoring import Result, scored
+from common.recognition.scoring import ScoredUtterance, scored
 from common.recognition.training import check_labels, log_prediction
 from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory, started
@@ -33,7 +33,7 @@ from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC
-from wav2vec2.run import NAME, UNIT, Run, Step, Update
+from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step
 from wav2vec2.run_config import SAMPLE_RATE, FinetuneConfig
 
 
@@ -123,7 +123,7 @@ def update(run: Run[FinetuneConfig], batches: Sequence[Batch]) -> Step:
     cfg = run.cfg
     if thaw(run, run.state.progress.step):
         run.join()
-    step = Update(run, batches)
+    step = OptimizerUpdate(run, batches)
     for batch, seed in step.batches():
         output = ctc_logits(cfg, run.learner.parallel, batch, seed=seed, freeze_encoder=step.step < cfg.freeze_updates)
         loss = ctc_losses(cfg, output, batch).sum()
@@ -161,7 +161,7 @@ def validate(run: Run[FinetuneConfig], loop: Loop) -> None:
 def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, world: World) -> dict[str, float]:
     """Word and character error rate of greedy transcripts, and the mean CTC loss, over all utterances."""
     model.eval()
-    letters, mine = Letters(cfg.model.labels), list[Result]()
+    letters, mine = Letters(cfg.model.labels), list[ScoredUtterance]()
     plans = validation_plans(dataset.sizes, cfg.data.max_tokens_valid, ranks=world.size, rank=world.rank)
     for batch in loader(dataset, plans, workers=cfg.data.workers):
         if not batch.counts:
@@ -171,7 +171,7 @@ def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, worl
         assert output.frames_B is not None
         best = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
         hypotheses = [letters.decode(decoded.labels) for decoded in best]
-        mine += map(Result, batch.indices, hypotheses, ctc_losses(cfg, output, batch).tolist())
+        mine += map(ScoredUtterance, batch.indices, hypotheses, ctc_losses(cfg, output, batch).tolist())
     return scored(dataset.utterances, mine, world).rates
 
 

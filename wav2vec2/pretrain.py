@@ -30,7 +30,7 @@ from wav2vec2.corpus.batches import (
 )
 from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.losses import SUMS, gumbel_noise, pretraining_loss, pretraining_sums
-from wav2vec2.run import NAME, UNIT, Run, Step, Update
+from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step
 from wav2vec2.run_config import PretrainConfig
 
 
@@ -98,7 +98,7 @@ def dataset(cfg: PretrainConfig, directory: RunDirectory, *, training: bool) -> 
 def update(run: Run[PretrainConfig], batches: Sequence[Batch]) -> Step:
     """One optimiser step."""
     cfg = run.cfg
-    step = Update(run, batches)
+    step = OptimizerUpdate(run, batches)
     for batch, seed in step.batches():
         found = pretraining_loss(
             cfg, run.learner.parallel, batch, update=step.step, seed=seed, noise_QGV=gumbel_noise(cfg.model, batch)

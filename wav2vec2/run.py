@@ -125,7 +125,7 @@ class Step(NamedTuple):
     learning_rate: float
 
 
-class Update:
+class OptimizerUpdate:
     """One optimiser step: forward and backward of each batch, whose gradients are added up and exchanged once."""
 
     def __init__(self, run: Run[TrainingConfig], batches: Sequence[Batch]):

@@ -31,7 +31,7 @@ class WordTime(NamedTuple):
     end_seconds: float
 
 
-class Speech(NamedTuple):
+class TimedSpeech(NamedTuple):
     """What espeak said: float32 samples [N] in [-1, 1) at SAMPLE_RATE, and one entry per word of the text."""
 
     samples: np.ndarray
@@ -39,7 +39,7 @@ class Speech(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Voice:
+class EspeakVoice:
     """How espeak speaks."""
 
     language: str = "en-us"
@@ -93,7 +93,7 @@ class _Mark(NamedTuple):
     phoneme: str
 
 
-def speak(text: str, voice: Voice, *, seed: int = 0) -> Speech:
+def speak(text: str, voice: EspeakVoice, *, seed: int = 0) -> TimedSpeech:
     """Speak one sentence of plain words.
 
     A pure function: the library is loaded anew for every sentence, because no call resets its wave phase, flutter and
@@ -106,7 +106,7 @@ def speak(text: str, voice: Voice, *, seed: int = 0) -> Speech:
         library.espeak_ng_SetRandSeed(ctypes.c_long(seed))
         samples, marks = _synthesize(library, text)
         words = _word_times(text, marks, len(samples), lambda word: _phoneme_count(library, word))
-    return Speech(samples, words)
+    return TimedSpeech(samples, words)
 
 
 def phonemes(words: Sequence[str], language: str = "en-us") -> list[str]:
@@ -115,7 +115,7 @@ def phonemes(words: Sequence[str], language: str = "en-us") -> list[str]:
     The library is loaded once for all words. Raises EspeakError where it is missing or the language unknown.
     """
     with _loaded() as library:
-        _set_voice(library, Voice(language=language))
+        _set_voice(library, EspeakVoice(language=language))
         return [_phonemes(library, word, _IPA) for word in words]
 
 
@@ -126,7 +126,7 @@ def sentences_in_ipa(texts: Sequence[str], language: str) -> list[str]:
     EspeakError where it is missing or the language unknown.
     """
     with _loaded() as library:
-        _set_voice(library, Voice(language=language))
+        _set_voice(library, EspeakVoice(language=language))
         return [" ".join(filter(None, map(str.strip, _clauses(library, text)))) for text in texts]
 
 
@@ -206,7 +206,7 @@ def _close(library: Any) -> None:
     close(library._handle)
 
 
-def _set_voice(library: Any, voice: Voice) -> None:
+def _set_voice(library: Any, voice: EspeakVoice) -> None:
     name = f"{voice.language}+{voice.variant}" if voice.variant else voice.language
     # espeak itself takes an unknown variant for the language's own voice.
     if voice.variant and not (Path(paths()[1]) / "voices" / "!v" / voice.variant).is_file():

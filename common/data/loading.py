@@ -35,7 +35,7 @@ class LoadingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SpeechItem:
     """One utterance, or several joined: float32 samples [N] and the encoded text [U]."""
 
     index: int
@@ -81,7 +81,7 @@ class AudioBatch(NamedTuple):
         return self._replace(**moved)
 
 
-class SpeechDataset(Dataset[Item | Failure]):
+class SpeechDataset(Dataset[SpeechItem | Failure]):
     """Utterances as samples at one rate and encoded texts."""
 
     def __init__(
@@ -127,12 +127,12 @@ class SpeechDataset(Dataset[Item | Failure]):
         """How many utterances there are."""
         return len(self.utterances)
 
-    def __getitem__(self, place: int | tuple[int, int]) -> Item | Failure:
+    def __getitem__(self, place: int | tuple[int, int]) -> SpeechItem | Failure:
         """`item` of an (epoch, index), or of an index in epoch 0."""
         epoch, index = place if isinstance(place, tuple) else (0, place)
         return self.item(index, epoch)
 
-    def item(self, index: int, epoch: int) -> Item | Failure:
+    def item(self, index: int, epoch: int) -> SpeechItem | Failure:
         """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
         utterance = self.utterances[index]
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
@@ -147,11 +147,11 @@ class SpeechDataset(Dataset[Item | Failure]):
             return Failure(index, f"utterance {utterance.id}: {error}")
         rate = self.sample_rate / (version.recorded_speed * version.change)
         ends = tuple(round(end * rate - first / version.change) for end in utterance.word_ends)
-        return Item(index, utterance.id, samples, target, epoch, word_ends=ends)
+        return SpeechItem(index, utterance.id, samples, target, epoch, word_ends=ends)
 
-    def collate(self, results: Sequence[Item | Failure]) -> AudioBatch:
+    def collate(self, results: Sequence[SpeechItem | Failure]) -> AudioBatch:
         """A batch of items of one epoch, with silences, and some joined, as `silence` and `join` say."""
-        items = [result for result in results if isinstance(result, Item)]
+        items = [result for result in results if isinstance(result, SpeechItem)]
         failures = [result for result in results if isinstance(result, Failure)]
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
@@ -166,7 +166,7 @@ class SpeechDataset(Dataset[Item | Failure]):
             items.sort(key=lambda row: -len(row.samples))
         return collate([*items, *failures])
 
-    def _with_silence(self, item: Item, random: np.random.Generator, limit: float) -> Item:
+    def _with_silence(self, item: SpeechItem, random: np.random.Generator, limit: float) -> SpeechItem:
         if random.random() < self.silence.alone:
             return replace(item, samples=silence(len(item.samples), self.silence, random), target=[])
         samples = with_silences(
@@ -174,8 +174,8 @@ class SpeechDataset(Dataset[Item | Failure]):
         )
         return replace(item, samples=samples)
 
-    def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:
-        return Item(
+    def _joined(self, parts: Sequence[SpeechItem], random: np.random.Generator) -> SpeechItem:
+        return SpeechItem(
             parts[0].index,
             "+".join(part.id for part in parts),
             one_after_the_other([part.samples for part in parts], self.join, random, sample_rate=self.sample_rate),
@@ -184,7 +184,7 @@ class SpeechDataset(Dataset[Item | Failure]):
             len(parts),
         )
 
-    def _joined_target(self, parts: Sequence[Item]) -> list[int]:
+    def _joined_target(self, parts: Sequence[SpeechItem]) -> list[int]:
         """Labels of the texts with spaces between them, or without where a space is no label, as in Chinese."""
         text = " ".join(filter(None, (self.utterances[part.index].text for part in parts if part.target)))
         try:
@@ -212,9 +212,9 @@ class SpeechDataset(Dataset[Item | Failure]):
         return samples
 
 
-def collate(results: Sequence[Item | Failure]) -> AudioBatch:
+def collate(results: Sequence[SpeechItem | Failure]) -> AudioBatch:
     """Pads items into a batch."""
-    items = [result for result in results if isinstance(result, Item)]
+    items = [result for result in results if isinstance(result, SpeechItem)]
     samples = [len(item.samples) for item in items]
     lengths = [len(item.target) for item in items]
     audio_BN = torch.zeros(len(items), max(samples, default=0))

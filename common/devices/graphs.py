@@ -10,7 +10,7 @@ from torch import Tensor, nn
 MOST_GRAPHS = 64  # kept at once; each holds its arguments and results
 
 
-class Recording(NamedTuple):
+class RecordedGraph(NamedTuple):
     """A graph: what replays it, the arguments that it reads, the result that it writes."""
 
     replay: Callable[[], None]
@@ -32,12 +32,12 @@ class GraphRunner:
         module: nn.Module,
         *,
         most: int = MOST_GRAPHS,
-        record: Callable[..., Recording] | None = None,
+        record: Callable[..., RecordedGraph] | None = None,
     ):
         """`record` takes the network, its arguments and what they share memory through; by default `recorded`."""
         self.network, self.module, self.most = network, module, most
         self._record = record or recorded
-        self._recordings: OrderedDict[tuple[Any, ...], Recording] = OrderedDict()
+        self._recordings: OrderedDict[tuple[Any, ...], RecordedGraph] = OrderedDict()
         self._memory: Any = None
         self._weights: list[int] = []
 
@@ -69,7 +69,7 @@ class GraphRunner:
         self(*arguments)
 
 
-def recorded(network: Callable[..., Any], arguments: list[Tensor], memory: Any) -> Recording:
+def recorded(network: Callable[..., Any], arguments: list[Tensor], memory: Any) -> RecordedGraph:
     """The graph of `network` on the device of `arguments`, which need not be the current one."""
     device = arguments[0].device
     with torch.cuda.device(device):
@@ -87,7 +87,7 @@ def recorded(network: Callable[..., Any], arguments: list[Tensor], memory: Any) 
         with torch.cuda.device(device):
             graph.replay()
 
-    return Recording(replay, arguments, result)
+    return RecordedGraph(replay, arguments, result)
 
 
 def _copied(result: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer.weights import DecoderWeights
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -26,7 +26,7 @@ class LabelLooping:
         self.durations = torch.tensor(weights.durations or (0,), device=weights.embedding.device)
 
     @torch.no_grad()
-    def __call__(self, encoded_BSC: Tensor, frames_B: Tensor, *, max_symbols: int = 10) -> list[Decoded]:
+    def __call__(self, encoded_BSC: Tensor, frames_B: Tensor, *, max_symbols: int = 10) -> list[DecodedLabels]:
         """Labels, frames, durations and confidence of every utterance."""
         weights, blank = self.weights, self.weights.blank
         batch, frames, _ = encoded_BSC.shape
@@ -103,11 +103,11 @@ class LabelLooping:
         return prediction_BJ, torch.stack(after)
 
 
-def _lists(found: Tensor, confidences_BN: Tensor, counts_B: Tensor, has_durations: bool) -> list[Decoded]:
+def _lists(found: Tensor, confidences_BN: Tensor, counts_B: Tensor, has_durations: bool) -> list[DecodedLabels]:
     tokens_BN, frames_BN, durations_BN = found.cpu()
     confidences_BN = confidences_BN.cpu()
     return [
-        Decoded(
+        DecodedLabels(
             tokens_BN[n, :count].tolist(),
             frames_BN[n, :count].tolist(),
             durations_BN[n, :count].tolist() if has_durations else None,

@@ -68,7 +68,7 @@ class LengthConfig:
             raise ValueError(f"{told}: expected above 0")
 
 
-class Measured(NamedTuple):
+class LengthMeasurement(NamedTuple):
     """What one length took."""
 
     seconds: float
@@ -127,7 +127,7 @@ def enough(utterances: Sequence[Utterance], seconds: float) -> list[int]:
     return chosen
 
 
-def transcribed(cfg: LengthConfig, utterances: Sequence[Utterance]) -> Measured:
+def transcribed(cfg: LengthConfig, utterances: Sequence[Utterance]) -> LengthMeasurement:
     """The utterances as one recording, transcribed in chunks by this process, which does nothing else."""
     asr = _loaded(cfg)
     rate = asr.feature_config.sample_rate
@@ -142,7 +142,7 @@ def transcribed(cfg: LengthConfig, utterances: Sequence[Utterance]) -> Measured:
     start = time.process_time()
     text = _text(asr, cfg, samples_N)
     took = time.process_time() - start
-    return Measured(len(samples_N) / rate, took, process_peak_mib() - samples_N.nbytes / 2**20, text)
+    return LengthMeasurement(len(samples_N) / rate, took, process_peak_mib() - samples_N.nbytes / 2**20, text)
 
 
 def _text(asr: Recognizer, cfg: LengthConfig, samples_N: np.ndarray) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from common.features import NEMO, LogMelConfig
 from common.published import model_folder
-from common.published.nemo.settings import Settings
+from common.published.nemo.settings import NemoSettings
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
@@ -60,12 +60,12 @@ def read(folder: Path) -> Imported:
     if kind not in TRANSDUCERS:
         raise CheckpointError(f"{source}: model_type {kind!r} is not known; known are {', '.join(TRANSDUCERS)}")
     features = _features(folder, kind)
-    model = _model(Settings(described, "", source), kind, features.mel_bins)
+    model = _model(NemoSettings(described, "", source), kind, features.mel_bins)
     weights = renamed(model_folder.read_weights(folder), RULES, str(folder))
     return Imported(weights, model, features, _pieces(folder, model.pieces))
 
 
-def _model(s: Settings, kind: str, mel_bins: int) -> ModelConfig:
+def _model(s: NemoSettings, kind: str, mel_bins: int) -> ModelConfig:
     encoder = _encoder(s.section("encoder_config"), kind, mel_bins)
     s.ignore(_GENERAL)
     pieces = s.number("vocab_size", least=2, most=2**20) - 1
@@ -92,7 +92,7 @@ def _model(s: Settings, kind: str, mel_bins: int) -> ModelConfig:
     return config
 
 
-def _encoder(s: Settings, kind: str, mel_bins: int) -> EncoderConfig:
+def _encoder(s: NemoSettings, kind: str, mel_bins: int) -> EncoderConfig:
     s.ignore(_GENERAL)
     s.expect("num_mel_bins", mel_bins)
     s.expect("hidden_act", "silu", "swish")
@@ -134,7 +134,7 @@ def _features(folder: Path, kind: str) -> LogMelConfig:
     says = model_folder.of_file(folder / "processor_config.json").get("feature_extractor")  # since transformers 5
     if not isinstance(says, dict):
         says = model_folder.of_file(folder / "preprocessor_config.json")
-    s = Settings(says, "feature_extractor", str(folder))
+    s = NemoSettings(says, "feature_extractor", str(folder))
     s.expect("mel_filters_dtype", "float32")
     s.expect("padding_value", 0.0)
     rate = s.number("sampling_rate", NEMO.sample_rate, most=192_000)

@@ -6,7 +6,7 @@ from typing import Any
 
 from common.published.nemo.archive import MOST_TOKENIZER_BYTES, Archive, opened
 from common.published.nemo.features import check_filters, features_of
-from common.published.nemo.settings import Settings
+from common.published.nemo.settings import NemoSettings
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
@@ -52,8 +52,8 @@ def read(path: Path) -> Imported:
         source = str(path)
         heads = _heads(described, source)
         pieces = _pieces(archive, described, source)
-        features = features_of(Settings(described.get("preprocessor"), "preprocessor", source))
-        encoder, lookaheads = _encoder(Settings(described.get("encoder"), "encoder", source), features.mel_bins)
+        features = features_of(NemoSettings(described.get("preprocessor"), "preprocessor", source))
+        encoder, lookaheads = _encoder(NemoSettings(described.get("encoder"), "encoder", source), features.mel_bins)
         model = _model(described, heads, encoder, pieces, source)
         weights = archive.weights()
     check_filters(weights, features, source)
@@ -81,7 +81,7 @@ def _pieces(archive: Archive, described: dict[str, Any], source: str) -> Pieces:
         raise CheckpointError(f"{source}: {name}: {error}") from None
 
 
-def _encoder(s: Settings, mel_bins: int) -> tuple[EncoderConfig, tuple[int, ...]]:
+def _encoder(s: NemoSettings, mel_bins: int) -> tuple[EncoderConfig, tuple[int, ...]]:
     """The encoder, and the lookaheads that it was trained with."""
     s.of_class("ConformerEncoder", "ConformerEncoderAdapter")
     s.expect("feat_in", mel_bins)
@@ -131,7 +131,7 @@ def _encoder(s: Settings, mel_bins: int) -> tuple[EncoderConfig, tuple[int, ...]
     return config, tuple(dict.fromkeys(right for _, right in contexts)) if style == "chunked" and right >= 0 else ()
 
 
-def _contexts(s: Settings, style: str) -> list[tuple[int, int]]:
+def _contexts(s: NemoSettings, style: str) -> list[tuple[int, int]]:
     """Frames before and after that are seen: one choice or several."""
     context = s.take("att_context_size", [-1, -1])
     if style == "chunked_right":  # without a choice it is the whole recording, and so are its convolutions
@@ -146,18 +146,18 @@ def _contexts(s: Settings, style: str) -> list[tuple[int, int]]:
 
 def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces: Pieces, source: str) -> ModelConfig:
     if heads == "ctc":
-        ctc = Settings(described.get("decoder"), "decoder", source)
+        ctc = NemoSettings(described.get("decoder"), "decoder", source)
         ctc.of_class("ConvASRDecoder")
         ctc.expect("num_classes", pieces.blank, -1)
         ctc.expect("feat_in", encoder.width)
         ctc.ignore(("vocabulary", "init_mode"))
         ctc.done()
         return ModelConfig(encoder=encoder, transducer="none", ctc=True, pieces=pieces.blank)
-    decoder, joint = (Settings(described.get(name), name, source) for name in ("decoder", "joint"))
+    decoder, joint = (NemoSettings(described.get(name), name, source) for name in ("decoder", "joint"))
     decoder.of_class("RNNTDecoder")
     joint.of_class("RNNTJoint")
     if heads == "hybrid" and isinstance(beside := described.get("aux_ctc"), dict):
-        Settings(beside.get("decoder", {}), "aux_ctc.decoder", source).of_class("ConvASRDecoder")
+        NemoSettings(beside.get("decoder", {}), "aux_ctc.decoder", source).of_class("ConvASRDecoder")
     decoder.expect("vocab_size", pieces.blank, -1)
     decoder.expect("normalization_mode", None)
     decoder.expect("blank_as_pad", True)
@@ -205,7 +205,7 @@ def _durations(described: dict[str, Any], source: str) -> tuple[int, ...]:
         ("model_defaults", described.get("model_defaults"), "tdt_durations"),
     ):
         if isinstance(settings, dict) and isinstance(settings.get(key), list):
-            copies[f"{section}.{key}"] = Settings(settings, section, source).numbers(key)
+            copies[f"{section}.{key}"] = NemoSettings(settings, section, source).numbers(key)
     if not copies:
         raise CheckpointError(f"{source}: says nothing of its durations; expected model_defaults.tdt_durations")
     (first, durations), *others = copies.items()

@@ -14,7 +14,7 @@ from common.text.pieces import Pieces
 from fastconformer.hypotheses import NOTHING, Hypothesis, certainty, hypothesis_of
 from fastconformer.transducer.beam import BeamSearch
 from fastconformer.transducer.decoder import Decoder
-from fastconformer.transducer.decoder_state import Progress, Run
+from fastconformer.transducer.decoder_state import CTCRun, DecodingState
 from fastconformer.transducer.host_beam import ranked
 
 
@@ -25,11 +25,11 @@ class TransducerDecoding:
         """`internal_weight`: as for `Decoder`, where there are scorers."""
         self.decoder, self.pieces, self.internal_weight = decoder, pieces, internal_weight
 
-    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> DecodingState:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
-        return Progress(frames=[0] * batch, transducer=self.decoder.start(batch), scorers=[scorer] * batch)
+        return DecodingState(frames=[0] * batch, transducer=self.decoder.start(batch), scorers=[scorer] * batch)
 
-    def end(self, progress: Progress) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here: nothing."""
         return [NOTHING for _ in progress.frames]
 
@@ -38,7 +38,7 @@ class TransducerDecoding:
         encoded_BSC: Tensor,
         frames_B: Tensor | Sequence[int],
         *,
-        progress: Progress | None = None,
+        progress: DecodingState | None = None,
         max_symbols: int = 10,
     ) -> list[Hypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
@@ -68,11 +68,11 @@ class BeamDecoding:
     def __init__(self, search: BeamSearch, pieces: Pieces) -> None:
         self.search, self.pieces = search, pieces
 
-    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> DecodingState:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
-        return Progress(frames=[0] * batch, search=self.search.start(batch), scorers=[scorer] * batch)
+        return DecodingState(frames=[0] * batch, search=self.search.start(batch), scorers=[scorer] * batch)
 
-    def end(self, progress: Progress) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here, with its score and alternatives."""
         nothing_BSC = torch.zeros(len(progress.frames), 0, self.search.weights.encoder_weight.shape[1])
         found = self.search(
@@ -81,7 +81,7 @@ class BeamDecoding:
         return [ranked(own, self.pieces) for own in found]
 
     def __call__(
-        self, encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], *, progress: Progress, max_symbols: int = 10
+        self, encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], *, progress: DecodingState, max_symbols: int = 10
     ) -> list[Hypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
         found = self.search(
@@ -104,12 +104,12 @@ class CTCDecoding:
         """`log_probs` makes log_probs_BSV of encoded_BSC."""
         self.log_probs, self.pieces = log_probs, pieces
 
-    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> DecodingState:
         """`batch` utterances before their first frames. Nothing but the network is known of them."""
         assert scorer is None
-        return Progress(frames=[0] * batch, runs=[None] * batch)
+        return DecodingState(frames=[0] * batch, runs=[None] * batch)
 
-    def end(self, progress: Progress) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here: the piece that their last frame has."""
         return [self._hypothesis([run] if run is not None else []) for run in progress.runs]
 
@@ -118,7 +118,7 @@ class CTCDecoding:
         encoded_BSC: Tensor,
         frames_B: Tensor | Sequence[int],
         *,
-        progress: Progress | None = None,
+        progress: DecodingState | None = None,
         max_symbols: int = 10,
     ) -> list[Hypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first.
@@ -134,7 +134,7 @@ class CTCDecoding:
             before, open_run = progress.frames[b], progress.runs[b]
             end = before + counts[b]
             runs = [
-                Run(
+                CTCRun(
                     label,
                     before + first,
                     before + stop,
@@ -154,7 +154,7 @@ class CTCDecoding:
             hypotheses.append(self._hypothesis(runs))
         return hypotheses
 
-    def _hypothesis(self, runs: Sequence[Run]) -> Hypothesis:
+    def _hypothesis(self, runs: Sequence[CTCRun]) -> Hypothesis:
         tokens, most = [run.label for run in runs], math.log(len(self.pieces))
         lengths = [run.end - run.start for run in runs]
         return Hypothesis(

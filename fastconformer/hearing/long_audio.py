@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from common.recognition.chunks import WINDOW, Piece, by_length, long_batches
+from common.recognition.chunks import WINDOW, AudioChunk, by_length, long_batches
 from common.recognition.recordings import Recording
 from fastconformer.hypotheses import NOTHING, Hypothesis
 
@@ -45,7 +45,7 @@ Frames = Any
 """Encoder frames, or what a head makes of them: a tensor or an array."""
 
 
-class Heard(NamedTuple):
+class Recognised(NamedTuple):
     """What was recognised in a recording: nothing where the network gives NaN."""
 
     recording: Recording
@@ -77,13 +77,15 @@ def whole_chunks(chunk_seconds: float, *context_seconds: float, seconds_per_fram
     return [-(-count // step) * step for count in (max(1, counts[0]), *counts[1:])]
 
 
-def cut(samples: int, n_frames: int, lengths: Sequence[int], *, whole: float, samples_per_frame: int) -> list[Piece]:
+def cut(
+    samples: int, n_frames: int, lengths: Sequence[int], *, whole: float, samples_per_frame: int
+) -> list[AudioChunk]:
     """So many samples whole, up to `whole` frames, or in chunks with context; `lengths` are frames of both."""
     if n_frames <= whole:
-        return [Piece(0, samples, 0, n_frames)] if n_frames else []
+        return [AudioChunk(0, samples, 0, n_frames)] if n_frames else []
     chunk, left, right = lengths
     return [
-        Piece(start * samples_per_frame, min(samples, stop * samples_per_frame), first - start, end - start)
+        AudioChunk(start * samples_per_frame, min(samples, stop * samples_per_frame), first - start, end - start)
         for start, first, end, stop in windows(n_frames, chunk=chunk, left=left, right=right)
     ]
 
@@ -91,14 +93,14 @@ def cut(samples: int, n_frames: int, lengths: Sequence[int], *, whole: float, sa
 def recognised(
     recordings: Iterable[Recording],
     *,
-    cut: Callable[[int], list[Piece]],
+    cut: Callable[[int], list[AudioChunk]],
     encode: Callable[[Sequence[np.ndarray]], Frames],
     decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
     join: Callable[[list[Frames]], Frames],
     decode_parts: Callable[[Iterable[Frames], Recording], Hypothesis],
     batch_size: int,
     several: Callable[[Callable[[list[int]], Batch], list[list[int]]], Iterable[Batch]] = map,
-) -> Iterator[Heard]:
+) -> Iterator[Recognised]:
     """What is in each of the recordings, in order.
 
     `cut` makes pieces of so many samples: recordings with one piece are encoded by `encode`, encoded_BSC of B pieces,
@@ -109,7 +111,7 @@ def recognised(
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
-    short: list[tuple[Recording, Piece | None]] = []
+    short: list[tuple[Recording, AudioChunk | None]] = []
     for recording in recordings:
         pieces = cut(len(recording.samples_N))
         if len(pieces) < 2:
@@ -123,12 +125,12 @@ def recognised(
 
 
 def _short(
-    short: Sequence[tuple[Recording, Piece | None]],
+    short: Sequence[tuple[Recording, AudioChunk | None]],
     encode: Callable[[Sequence[np.ndarray]], Frames],
     decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
     batch_size: int,
     several: Callable[[Callable[[list[int]], Batch], list[list[int]]], Iterable[Batch]],
-) -> Iterator[Heard]:
+) -> Iterator[Recognised]:
     pieces = [(i, piece) for i, (_, piece) in enumerate(short) if piece is not None]
 
     def batch(rows: list[int]) -> Batch:
@@ -139,22 +141,22 @@ def _short(
         counts = [0 if is_nan else n for is_nan, n in zip(nan, counts, strict=True)]
         return list(zip(rows, nan, decode(encoded_BSC, counts, own), strict=True))
 
-    found = [Heard(recording, NOTHING, is_nan=False) for recording, _ in short]
+    found = [Recognised(recording, NOTHING, is_nan=False) for recording, _ in short]
     for heard in several(batch, list(by_length([piece.length for _, piece in pieces], batch_size))):
         for row, is_nan, hypothesis in heard:
             i = pieces[row][0]
-            found[i] = Heard(short[i][0], NOTHING if is_nan else hypothesis, is_nan=is_nan)
+            found[i] = Recognised(short[i][0], NOTHING if is_nan else hypothesis, is_nan=is_nan)
     yield from found
 
 
 def _long(
     recording: Recording,
-    pieces: Sequence[Piece],
+    pieces: Sequence[AudioChunk],
     encode: Callable[[Sequence[np.ndarray]], Frames],
     join: Callable[[list[Frames]], Frames],
     decode_parts: Callable[[Iterable[Frames], Recording], Hypothesis],
     batch_size: int,
-) -> Heard:
+) -> Recognised:
     nan = False
 
     def parts() -> Iterator[Frames]:
@@ -168,7 +170,7 @@ def _long(
             yield frames_SC
 
     hypothesis = decode_parts(parts(), recording)
-    return Heard(recording, NOTHING if nan else hypothesis, is_nan=nan)
+    return Recognised(recording, NOTHING if nan else hypothesis, is_nan=nan)
 
 
 def _has_nan(frames_SC: Frames) -> bool:

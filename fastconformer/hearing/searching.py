@@ -17,9 +17,9 @@ import ctc
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of
 from common.text.pieces import Pieces
-from fastconformer.hypotheses import NOTHING, Decoded, Hypothesis, hypothesis_of
-from fastconformer.transducer.decoder_state import Progress
-from fastconformer.transducer.host_beam import BeamOptions, Candidate, HostBeamSearch
+from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of
+from fastconformer.transducer.decoder_state import DecodingState
+from fastconformer.transducer.host_beam import BeamCandidate, HostBeamSearch, TransducerBeamOptions
 from fastconformer.transducer.host_decoder import HostDecoder
 from fastconformer.transducer.weights import array_of
 
@@ -47,7 +47,7 @@ Find = Callable[[Frames, list[int], list[ctc.Scorer | None], int], list[list[Hyp
 
 
 @dataclass(kw_only=True, slots=True)
-class Kept:
+class GatheredFrames:
     """Frames [S, C] of utterances that come in parts: a thorough search wants all of them."""
 
     frames: list[int]
@@ -75,12 +75,12 @@ class SearchDecoding:
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
         self._lock = threading.Lock()  # batches are decoded in several threads
 
-    def start(self, batch: int) -> Kept:
+    def start(self, batch: int) -> GatheredFrames:
         """`batch` utterances before their first frames."""
-        return Kept(frames=[0] * batch, parts=[[] for _ in range(batch)])
+        return GatheredFrames(frames=[0] * batch, parts=[[] for _ in range(batch)])
 
     def end(
-        self, progress: Kept, *, max_symbols: int = 10, hot_words: Sequence[Iterable[str]] | None = None
+        self, progress: GatheredFrames, *, max_symbols: int = 10, hot_words: Sequence[Iterable[str]] | None = None
     ) -> list[Hypothesis]:
         """What is in the utterances, all of whose frames have come."""
         longest = max(progress.frames, default=0)
@@ -97,7 +97,7 @@ class SearchDecoding:
         encoded_BSC: Frames,
         frames_B: "Tensor | Sequence[int]",
         *,
-        progress: Kept | None = None,
+        progress: GatheredFrames | None = None,
         max_symbols: int = 10,
         hot_words: Sequence[Iterable[str]] | None = None,
     ) -> list[Hypothesis]:
@@ -154,7 +154,7 @@ def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> f
 
 def of_transducer(
     decoder: "Callable[[], Decoder]",
-    search: "Callable[[BeamOptions], BeamSearch]",
+    search: "Callable[[TransducerBeamOptions], BeamSearch]",
     pieces: Pieces,
     options: DecodingOptions,
 ) -> SearchDecoding:
@@ -218,12 +218,12 @@ def of_host_decoder(decoder: HostDecoder, pieces: Pieces, options: DecodingOptio
     return SearchDecoding(search, pieces, options, scorer, host_search=beam)
 
 
-def _beam_of(options: DecodingOptions, internal_weight: float) -> BeamOptions:
+def _beam_of(options: DecodingOptions, internal_weight: float) -> TransducerBeamOptions:
     beam = options.beam or max(BEAM, options.n_best)
-    return BeamOptions(beam=beam, n_best=options.n_best, internal_weight=internal_weight)
+    return TransducerBeamOptions(beam=beam, n_best=options.n_best, internal_weight=internal_weight)
 
 
-def _hypotheses(found: Sequence[Sequence[Candidate]], pieces: Pieces) -> list[list[Hypothesis]]:
+def _hypotheses(found: Sequence[Sequence[BeamCandidate]], pieces: Pieces) -> list[list[Hypothesis]]:
     return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
 
 
@@ -261,7 +261,7 @@ class CTCBeamDecoding:
         """`log_probs` makes log_probs_BSV of encoded_BSC."""
         self.log_probs, self.pieces, self.options = log_probs, pieces, options
 
-    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> Progress:
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> DecodingState:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
         streams = [
             ctc.BeamStream(
@@ -269,9 +269,9 @@ class CTCBeamDecoding:
             )
             for _ in range(batch)
         ]
-        return Progress(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
+        return DecodingState(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
 
-    def end(self, progress: Progress) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here, with its score and alternatives."""
         ends = []
         for stream in progress.streams:
@@ -286,7 +286,7 @@ class CTCBeamDecoding:
         encoded_BSC: Frames,
         frames_B: "Tensor | Sequence[int]",
         *,
-        progress: Progress,
+        progress: DecodingState,
         max_symbols: int = 10,
     ) -> list[Hypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
@@ -298,7 +298,7 @@ class CTCBeamDecoding:
 
     def _hypothesis(self, found: ctc.Labels) -> Hypothesis:
         lengths = [end - start for start, end in zip(found.start_frames, found.end_frames, strict=True)]
-        decoded = Decoded(
+        decoded = DecodedLabels(
             found.labels,
             found.start_frames,
             lengths,
@@ -312,7 +312,7 @@ def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> 
     spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
     finite_SV = np.maximum(log_probs_SV, np.finfo(np.float32).min)  # 0 times the logarithm of 0 is to be 0
     entropy_S = -(np.exp(finite_SV) * finite_SV).sum(1)
-    decoded = Decoded(
+    decoded = DecodedLabels(
         found.labels,
         found.start_frames,
         [end - start for _, start, end in spans],

@@ -30,7 +30,7 @@ from common.text.pieces import word_groups
 from fastconformer.hearing.searching import SearchDecoding
 from fastconformer.hypotheses import NOTHING, Hypothesis, joined
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams
-from fastconformer.transducer.decoder_state import Progress
+from fastconformer.transducer.decoder_state import DecodingState
 
 if TYPE_CHECKING:
     from fastconformer.recognizer import Recognizer
@@ -54,7 +54,7 @@ class Update(NamedTuple):
 class Session:
     """A stream of audio. `Pool.session` and `Recognizer.session` make it."""
 
-    def __init__(self, pool: "Pool", slot: int, progress: Progress) -> None:
+    def __init__(self, pool: "Pool", slot: int, progress: DecodingState) -> None:
         self.pool, self.slot, self.progress = pool, slot, progress
         self.samples_N = np.zeros(0, np.float32)
         self.first_sample = 0  # of samples_N, counted from the start of the stream
@@ -93,7 +93,7 @@ class Session:
         self.samples_N, self.first_sample = self.samples_N[n:], self.first_sample + n
 
 
-class Frames(NamedTuple):
+class StepFrames(NamedTuple):
     """Encoder frames of a step, and which of them count: of each row those from `first` to `end`, and ahead of these
     until `stop` those that are encoded again with more of what follows."""
 
@@ -127,7 +127,7 @@ class CachedFrames:
         last_feature = self.size * (session.done + self.streams.frames - 1)
         return session.samples >= self.hop * (last_feature + 1) + self.after
 
-    def step(self, sessions: Sequence[Session]) -> Frames:
+    def step(self, sessions: Sequence[Session]) -> StepFrames:
         """The next frames of each, which must be ready."""
         length = (self.before + self.streams.feature_frames) * self.hop + self.after
         starts = [(self.size * (session.done - 1) + 1 - self.before) * self.hop for session in sessions]
@@ -149,7 +149,7 @@ class CachedFrames:
         for session, n, start in zip(sessions, end, starts, strict=True):
             session.done += n
             session.forget(start + self.streams.feature_frames * self.hop)
-        return Frames(encoded_BSC, [0] * len(sessions), end, end)
+        return StepFrames(encoded_BSC, [0] * len(sessions), end, end)
 
     @property
     def bytes_per_stream(self) -> int:
@@ -175,7 +175,7 @@ class ChunkedFrames:
             return session.done < _frames(self.asr, session.samples)
         return session.samples >= self.size * (session.done + self.chunk + self.lookahead)
 
-    def step(self, sessions: Sequence[Session]) -> Frames:
+    def step(self, sessions: Sequence[Session]) -> StepFrames:
         """The next frames of each, which must be ready."""
         pieces, first, end, stop = [], [], [], []
         for session in sessions:
@@ -192,7 +192,7 @@ class ChunkedFrames:
             session.done = chunk_end
             session.forget(self.size * (chunk_end - self.left))
         encoded_BSC, _ = self.asr.encode(*self.asr.features(*padded(pieces, self.asr.device)))
-        return Frames(encoded_BSC, first, end, stop)
+        return StepFrames(encoded_BSC, first, end, stop)
 
 
 class Pool:
@@ -286,7 +286,7 @@ class Pool:
                 advice = "take bf16 or fp32" if self.asr.precision == "fp16" else "its weights are damaged"
                 session.error = f"the network gives NaN in {self.asr.precision}; {advice}"
                 encoded_SC.zero_()
-        progress = Progress.of([session.progress for session in sessions])
+        progress = DecodingState.of([session.progress for session in sessions])
         found = self._decoded(frames.encoded_BSC, frames.first, frames.end, progress)
         for row, session in enumerate(sessions):
             if not session.error:
@@ -299,7 +299,7 @@ class Pool:
             session.ahead = NOTHING if session.error else joined(parts, self.asr.pieces)
 
     def _decoded(
-        self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: Progress
+        self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: DecodingState
     ) -> list[Hypothesis]:
         parts = [encoded_SC[a:b] for encoded_SC, a, b in zip(encoded_BSC, first, end, strict=True)]
         return self.decoding(

@@ -27,7 +27,7 @@ Frames = TypeVar("Frames", int, Tensor)
 CACHED_POSITIONS = 512  # frames; beyond, projecting positions costs little beside the attention itself
 
 
-class Encoded(NamedTuple):
+class EncodedFrames(NamedTuple):
     """encoded_BSC and frames_B, how many of each utterance's S frames are not padding."""
 
     encoded_BSC: Tensor
@@ -41,10 +41,10 @@ class FastConformer(nn.Module):
         super().__init__()
         self.cfg = cfg
         self.subsampling = Subsampling(cfg, mel_bins)
-        self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg.layers))
+        self.blocks = nn.ModuleList(ConformerBlock(cfg) for _ in range(cfg.layers))
         self.input_scale = math.sqrt(cfg.width) if cfg.scale_input else 1.0
 
-    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Encoded:
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> EncodedFrames:
         """features_BFT with frames_B valid frames each; frames beyond are ignored, and what comes of them is not 0."""
         features_BFT = features_BFT.to(self.subsampling.project.weight.dtype)  # may be cast; features are always fp32
         x_BSC, frames_B = self.subsampling(features_BFT, frames_B)
@@ -56,7 +56,7 @@ class FastConformer(nn.Module):
         seen_BSS = seen_BSS | (frame_S == frame_S[:, None])
         for block in self.blocks:
             x_BSC = block(x_BSC, inside_BS, seen_BSS)
-        return Encoded(x_BSC, frames_B)
+        return EncodedFrames(x_BSC, frames_B)
 
     def output_frames(self, frames: Frames) -> Frames:
         """How many encoder frames come of `frames` feature frames."""
@@ -151,7 +151,7 @@ class Past:
     tail_BCS: Tensor
 
 
-class Block(nn.Module):
+class ConformerBlock(nn.Module):
     """Half a feed-forward module, attention, convolution, half a feed-forward module; each added to its input."""
 
     def __init__(self, cfg: EncoderConfig):
@@ -161,7 +161,7 @@ class Block(nn.Module):
         self.feed_forward_in = FeedForward(cfg)
         self.attention_norm = nn.LayerNorm(cfg.width)
         self.attention = RelativeAttention(cfg)
-        self.convolution = Convolution(cfg)
+        self.convolution = ConvolutionModule(cfg)
         self.feed_forward_out = FeedForward(cfg)
         self.norm = nn.LayerNorm(cfg.width)
 
@@ -280,7 +280,7 @@ def by_key(x_BHSP: Tensor) -> Tensor:
     return rows.unflatten(2, (n_frames, n_distances - 1))[..., : n_distances - n_frames]
 
 
-class Convolution(nn.Module):
+class ConvolutionModule(nn.Module):
     """Layer normalisation, gated linear unit, depthwise convolution along time, normalisation, SiLU, linear layer."""
 
     def __init__(self, cfg: EncoderConfig):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from common.convolution import pack_linear
 from common.devices.precision import Precision, cast_for_inference
-from fastconformer.network.encoder import Block, FastConformer
+from fastconformer.network.encoder import ConformerBlock, FastConformer
 from fastconformer.network.model import Model
 
 
@@ -23,7 +23,7 @@ def fuse(model: Model) -> Model:
     _scale(project, fused.encoder.input_scale)
     fused.encoder.input_scale = 1.0
     for block in fused.encoder.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, ConformerBlock)
         for feed_forward in (block.feed_forward_in, block.feed_forward_out):
             _scale(feed_forward.leave, block.share)
         block.share = 1.0
@@ -52,7 +52,7 @@ def cast(encoder: FastConformer, precision: Precision) -> FastConformer:
         return cast_for_inference(encoder, precision)
     exact: list[nn.Module] = [encoder.subsampling]
     for block in encoder.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, ConformerBlock)
         exact += [block.feed_forward_in.norm, block.attention_norm, block.convolution.norm_in]
         exact += [block.feed_forward_out.norm, block.norm]
     weights = [copy.deepcopy(module.state_dict()) for module in exact]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from common.training.dropout import dropout
 from fastconformer.config import ModelConfig
-from fastconformer.network.encoder import Encoded, FastConformer
+from fastconformer.network.encoder import EncodedFrames, FastConformer
 from fastconformer.transducer.weights import DecoderWeights, LSTMLayer
 
 
@@ -24,11 +24,11 @@ class Model(nn.Module):
         self.cfg = cfg
         self.encoder = FastConformer(cfg.encoder, mel_bins)
         has_transducer = cfg.transducer != "none"
-        self.prediction = Prediction(cfg) if has_transducer else None
+        self.prediction = PredictionNetwork(cfg) if has_transducer else None
         self.joint = Joint(cfg) if has_transducer else None
         self.ctc = nn.Linear(cfg.encoder.width, cfg.pieces + 1) if cfg.ctc else None
 
-    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Encoded:
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> EncodedFrames:
         """What the heads start from: encoder frames of features with frames_B valid frames each."""
         return self.encoder(features_BFT, frames_B)
 
@@ -53,7 +53,7 @@ class Model(nn.Module):
         )
 
 
-class Prediction(nn.Module):
+class PredictionNetwork(nn.Module):
     """An LSTM over the labels so far; blank, whose embedding starts as zero, stands before the first."""
 
     def __init__(self, cfg: ModelConfig):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from common.features import LogMelConfig
 from fastconformer.config import EncoderConfig
-from fastconformer.network.encoder import Block, FastConformer, Past, visible
+from fastconformer.network.encoder import ConformerBlock, FastConformer, Past, visible
 
 UNKNOWN = 2**40
 """Number of feature frames of a stream that goes on."""
@@ -134,7 +134,7 @@ class EncoderStreams:
             bins = bins // 2 + 1
         heads = (cfg.heads, cfg.width // cfg.heads)
         block = self.encoder.blocks[0]
-        assert isinstance(block, Block)
+        assert isinstance(block, ConformerBlock)
         like = block.attention.qkv.weight  # which may be of another type than what subsamples
         return tails, [
             Past(like.new_zeros(slots, self.kept, 2, *heads), like.new_zeros(slots, cfg.width, cfg.kernel - 1))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ctc import Scorer
-from fastconformer.transducer._decoder_library import NativeNetwork, Network, ScorerTables, aligned, functions
+from fastconformer.transducer._decoder_library import NativeNetwork, NetworkStruct, ScorerTables, aligned, functions
 from fastconformer.transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 
 NODES = 1024
@@ -24,7 +24,7 @@ GROWTH = 8
 BYTES_EACH = 20  # of a label in the results: its number, frame, duration, confidence and entropy
 
 
-class Options(Structure):
+class BeamOptionsStruct(Structure):
     """`transducerBeamOptions`."""
 
     _fields_ = (
@@ -43,15 +43,25 @@ def beam_functions() -> ctypes.CDLL | None:
     if library is None:
         return None
     for size in (library.transducer_beam_workspace, library.transducer_beam_state):
-        size.argtypes = (POINTER(Network), POINTER(Options), POINTER(c_size_t))
+        size.argtypes = (POINTER(NetworkStruct), POINTER(BeamOptionsStruct), POINTER(c_size_t))
     library.transducer_beam.argtypes = (
-        *(POINTER(Network), POINTER(Options), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int32),
+        *(
+            POINTER(NetworkStruct),
+            POINTER(BeamOptionsStruct),
+            c_void_p,
+            c_int64,
+            c_int64,
+            c_int64,
+            c_void_p,
+            c_void_p,
+            c_int32,
+        ),
         *(c_void_p, c_int64, *(c_void_p,) * 11, POINTER(c_int64)),
     )
     return library
 
 
-class Found(NamedTuple):
+class BeamResult(NamedTuple):
     """What the search found, in rows of which each sequence fills its length; `settled_B` labels are in all of them."""
 
     tokens_BNL: np.ndarray
@@ -101,7 +111,7 @@ class NativeSearch:
         threads: int,
         states: Sequence[np.ndarray] | None = None,
         is_over: bool = True,
-    ) -> Found:
+    ) -> BeamResult:
         """Searches a batch on the CPU, float32, channels adjacent, lengths checked; with `states`, which it updates.
 
         Without them, an utterance whose sequences have little in common is searched again, alone and with more room.
@@ -133,7 +143,7 @@ class NativeSearch:
                         whole[n] = part[0]
         return found
 
-    def _check_memory(self, choice: Options, frames: int, has_states: bool) -> None:
+    def _check_memory(self, choice: BeamOptionsStruct, frames: int, has_states: bool) -> None:
         """Raises ValueError where the search, or what it finds, takes more than `memory` for an utterance."""
         capacity = _capacity(choice, frames, has_states)
         searched = choice.slots * choice.threads
@@ -147,12 +157,12 @@ class NativeSearch:
                 f"frames; expected at most the {self.memory:,} of `memory`: take a smaller beam or n_best"
             )
 
-    def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> Options:
+    def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> BeamOptionsStruct:
         of_beam, *others = self._choice
-        return Options(*of_beam, max_symbols, slots, nodes, threads, *others)
+        return BeamOptionsStruct(*of_beam, max_symbols, slots, nodes, threads, *others)
 
 
-def _bytes(function: str, network: NativeNetwork, choice: Options) -> int:
+def _bytes(function: str, network: NativeNetwork, choice: BeamOptionsStruct) -> int:
     size = c_size_t()
     status = getattr(beam_functions(), function)(network.network, choice, size)
     if status != SUCCESS:
@@ -160,7 +170,7 @@ def _bytes(function: str, network: NativeNetwork, choice: Options) -> int:
     return size.value
 
 
-def _capacity(choice: Options, frames: int, has_states: bool) -> int:
+def _capacity(choice: BeamOptionsStruct, frames: int, has_states: bool) -> int:
     """Labels that a sequence has at most."""
     return frames * choice.max_symbols + (choice.nodes if has_states else 0)
 
@@ -170,11 +180,11 @@ def _searched(
     encoded_BSC: np.ndarray,
     frames_B: np.ndarray,
     scorers: Sequence[Scorer | None],
-    choice: Options,
+    choice: BeamOptionsStruct,
     states: Sequence[np.ndarray] | None = None,
     is_over: bool = True,
     first: int = 0,
-) -> Found:
+) -> BeamResult:
     """One call of the library; `first`: the number of the first utterance, for messages."""
     library = beam_functions()
     assert library is not None
@@ -198,4 +208,4 @@ def _searched(
         raise ValueError(f"encoded: utterance {first + invalid.value}: its frames hold NaN")
     if status != SUCCESS:
         raise RuntimeError(f"transducer_beam of the native library answered with status {status}")
-    return Found(*outputs)
+    return BeamResult(*outputs)

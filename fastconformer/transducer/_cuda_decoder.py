@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from ctc import native
 from fastconformer.transducer import _cuda_library
-from fastconformer.transducer._decoder_library import Found, NativeNetwork, Placed, padded
+from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
 from fastconformer.transducer._loss_library import call
 from fastconformer.transducer.weights import DecoderWeights
 
@@ -26,7 +26,7 @@ ROWS, WINDOWS = 8, (8, 4, 2, 1)
 NAN, WRONG_LENGTH = -1, -2
 
 
-class Batch(Structure):
+class DeviceBatch(Structure):
     """`transducerDeviceBatch`."""
 
     _fields_ = (
@@ -66,7 +66,7 @@ class CudaDecoder:
 
     def decode(
         self, encoded_BSC: Tensor, frames_B: Tensor, network_BX: Tensor, position_B3: Tensor, *, max_symbols: int
-    ) -> Found:
+    ) -> DecoderResult:
         """Decodes a batch, lengths int64; updates the state, `network_BX` and `position_B3` of `DecoderState`.
 
         Raises ValueError for a length that does not fit, and for an utterance whose frames hold NaN.
@@ -85,7 +85,7 @@ class CudaDecoder:
         given = (encoded_BSC, projected_BSJ, frames_B, *results, *shares, counts_B, network_BX, position_B3)
         rooms = (active_B, emitted_B, pending_BLH, logits)
         addresses = [part.data_ptr() for part in (*given, *rooms)]
-        known = Batch(batch, frames, capacity, max_symbols, window, *addresses)
+        known = DeviceBatch(batch, frames, capacity, max_symbols, window, *addresses)
         library, own = _cuda_library.loaded(), (byref(self._network.network), byref(known))
         with native.current_stream(device) as stream:
             call(library.transducer_decode_begin_cuda, *own, stream)
@@ -102,4 +102,4 @@ class CudaDecoder:
                 raise ValueError(f"encoded: utterance {n}: its frames hold NaN")
         longest = int(counts.max()) if batch else 0
         parts = (*(part_BN[:, :longest] for part_BN in (*results, *shares)), counts)
-        return Found(*(part.cpu().numpy() for part in parts))
+        return DecoderResult(*(part.cpu().numpy() for part in parts))

@@ -14,18 +14,25 @@ from torch import Tensor
 
 from ctc import native
 from fastconformer.transducer._library import LIBRARY, load_cuda
-from fastconformer.transducer._loss_library import Labels, Options, Problem, call, problem_of, set_strides
+from fastconformer.transducer._loss_library import (
+    TransducerLossOptions,
+    TransducerProblem,
+    TransducerTargets,
+    call,
+    problem_of,
+    set_strides,
+)
 
 MOST_DURATIONS = 256
 """`TRANSDUCER_MOST_DURATIONS` of transducer_loss.h."""
 MOST_CELLS = 2**31 - 1
 PROTOTYPES = {
-    "transducer_lattices_bytes_cuda": (POINTER(Problem), POINTER(c_size_t)),
-    "transducer_loss_cuda": (POINTER(Problem), *(c_void_p,) * 7),
-    "transducer_begin_cuda": (POINTER(Problem), *(c_void_p,) * 5),
-    "transducer_read_frames_cuda": (POINTER(Problem), c_void_p, c_int64, c_int64, *(c_void_p,) * 3),
-    "transducer_walk_cuda": (POINTER(Problem), *(c_void_p,) * 3),
-    "transducer_gradient_cuda": (POINTER(Problem), c_void_p, c_void_p, c_int64, c_int64, *(c_void_p,) * 4),
+    "transducer_lattices_bytes_cuda": (POINTER(TransducerProblem), POINTER(c_size_t)),
+    "transducer_loss_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 7),
+    "transducer_begin_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 5),
+    "transducer_read_frames_cuda": (POINTER(TransducerProblem), c_void_p, c_int64, c_int64, *(c_void_p,) * 3),
+    "transducer_walk_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 3),
+    "transducer_gradient_cuda": (POINTER(TransducerProblem), c_void_p, c_void_p, c_int64, c_int64, *(c_void_p,) * 4),
     "transducer_decode_begin_cuda": (c_void_p, c_void_p, c_void_p),
     "transducer_decode_steps_cuda": (c_void_p, c_void_p, c_int64, c_void_p),
 }
@@ -51,14 +58,14 @@ def serves(logits_BTUW: Tensor) -> bool:
     return logits_BTUW.is_cuda and library() is not None
 
 
-def can_compute(shape: Sequence[int], options: Options) -> bool:
+def can_compute(shape: Sequence[int], options: TransducerLossOptions) -> bool:
     """Whether a batch [B, T, U] of such options is not too large for the kernels."""
     batch, frames, positions = shape
     return batch * frames * positions <= MOST_CELLS and len(options.durations) <= MOST_DURATIONS
 
 
 def losses(
-    logits_BTUW: Tensor, labels: Labels, options: Options, *, wants_gradient: bool = True
+    logits_BTUW: Tensor, labels: TransducerTargets, options: TransducerLossOptions, *, wants_gradient: bool = True
 ) -> tuple[Tensor, Tensor]:
     """The losses, float64 [B], and the lattices that `gradient` reads. On the device, outputs of a cell adjacent.
 
@@ -73,7 +80,12 @@ def losses(
 
 
 def gradient(
-    logits_BTUW: Tensor, labels: Labels, options: Options, scale_B: Tensor, lattices: Tensor, out_BTUW: Tensor
+    logits_BTUW: Tensor,
+    labels: TransducerTargets,
+    options: TransducerLossOptions,
+    scale_B: Tensor,
+    lattices: Tensor,
+    out_BTUW: Tensor,
 ) -> None:
     """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of losses times `scale_B` (float64)."""
     Lattices(logits_BTUW.dtype, logits_BTUW.shape, labels, options, memory=lattices).write_gradient(
@@ -88,8 +100,8 @@ class Lattices:
         self,
         dtype: torch.dtype,
         shape: Sequence[int],
-        labels: Labels,
-        options: Options,
+        labels: TransducerTargets,
+        options: TransducerLossOptions,
         *,
         wants_gradient: bool = True,
         memory: Tensor | None = None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, arrays_of
 
@@ -25,7 +25,7 @@ PANEL = 32
 """Widths are padded to a multiple of it, and so many rows of a packed matrix lie beside each other."""
 
 
-class Network(Structure):
+class NetworkStruct(Structure):
     """`transducerNetwork`."""
 
     _fields_ = (
@@ -37,7 +37,7 @@ class Network(Structure):
     )
 
 
-class Options(Structure):
+class DecodeOptionsStruct(Structure):
     """`transducerDecodeOptions`."""
 
     _fields_ = (
@@ -53,9 +53,13 @@ def functions() -> ctypes.CDLL | None:
     library = load_cpu()
     if library is None:
         return None
-    library.transducer_decode_workspace.argtypes = (POINTER(Network), POINTER(Options), POINTER(c_size_t))
+    library.transducer_decode_workspace.argtypes = (
+        POINTER(NetworkStruct),
+        POINTER(DecodeOptionsStruct),
+        POINTER(c_size_t),
+    )
     library.transducer_decode.argtypes = (
-        *(POINTER(Network), POINTER(Options), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
+        *(POINTER(NetworkStruct), POINTER(DecodeOptionsStruct), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
         *(*(c_void_p,) * 11, POINTER(c_int64)),
     )
     return library
@@ -73,7 +77,7 @@ class ScorerTables:
         self.address = ctypes.addressof(self._pointers) if any(addresses) else None
 
 
-class Found(NamedTuple):
+class DecoderResult(NamedTuple):
     """What the decoder found, in rows of which each utterance fills the first `counts_B`."""
 
     tokens_BN: np.ndarray
@@ -84,13 +88,13 @@ class Found(NamedTuple):
     counts_B: np.ndarray
 
 
-def decoded_of(found: Found, *, has_durations: bool) -> list[Decoded]:
+def decoded_of(found: DecoderResult, *, has_durations: bool) -> list[DecodedLabels]:
     """The same by utterance, as lists."""
     counts = found.counts_B.tolist()
     longest = max(counts, default=0)
     columns = [part[:, :longest] for part in found[:5]]
     return [
-        Decoded(
+        DecodedLabels(
             columns[0][n, :count].tolist(),
             columns[1][n, :count].tolist(),
             columns[2][n, :count].tolist() if has_durations else None,
@@ -147,7 +151,7 @@ class NativeNetwork:
         pointers = c_void_p * len(own.lstm)
         self._gate_weights = pointers(*(part.address for part in gate_weights))
         self._gate_biases = pointers(*(part.address for part in gate_biases))
-        self.network = Network(
+        self.network = NetworkStruct(
             classes=classes,
             encoder=own.encoder_weight.shape[1],
             hidden=hidden,
@@ -181,7 +185,7 @@ class NativeNetwork:
         threads: int,
         instruction_set: str = "automatic",
         internal_weight: float = 0.0,
-    ) -> Found:
+    ) -> DecoderResult:
         """Decodes a batch on the CPU, float32, channels adjacent, lengths (int64) checked; updates `state`.
 
         Raises ValueError for an utterance whose frames hold NaN.
@@ -192,7 +196,7 @@ class NativeNetwork:
         capacity = frames * max_symbols
         threads = max(1, min(threads, batch))
         slots = max(1, min(slots, -(-batch // threads)))
-        choice = Options(
+        choice = DecodeOptionsStruct(
             *(max_symbols, slots, window, window_rows, threads, INSTRUCTION_SETS[instruction_set]),
             *(internal_weight, INTERNAL_MOST),
         )
@@ -217,7 +221,7 @@ class NativeNetwork:
             raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
         if status != SUCCESS:
             raise RuntimeError(f"transducer_decode of the native library answered with status {status}")
-        return Found(tokens, emitted, durations, confidences, entropies, counts_B)
+        return DecoderResult(tokens, emitted, durations, confidences, entropies, counts_B)
 
 
 def padded(width: int) -> int:

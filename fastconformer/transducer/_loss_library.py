@@ -19,7 +19,7 @@ from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INV
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
 
 
-class Problem(Structure):
+class TransducerProblem(Structure):
     """`transducerProblem` of transducer_loss.h, field by field."""
 
     _fields_ = (
@@ -47,20 +47,29 @@ class JointInputs(Structure):
 
 
 PROTOTYPES = {
-    "transducer_lattices_bytes": (POINTER(Problem), POINTER(c_size_t)),
-    "transducer_loss": (POINTER(Problem), *(c_void_p,) * 6, POINTER(c_int64)),
-    "transducer_workspace_bytes": (POINTER(Problem), POINTER(c_size_t)),
-    "transducer_gradient": (POINTER(Problem), *(c_void_p,) * 8),
-    "transducer_lattice_bytes": (POINTER(Problem), c_int64, c_int64, POINTER(c_size_t)),
-    "transducer_read_cells": (POINTER(Problem), c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_void_p),
+    "transducer_lattices_bytes": (POINTER(TransducerProblem), POINTER(c_size_t)),
+    "transducer_loss": (POINTER(TransducerProblem), *(c_void_p,) * 6, POINTER(c_int64)),
+    "transducer_workspace_bytes": (POINTER(TransducerProblem), POINTER(c_size_t)),
+    "transducer_gradient": (POINTER(TransducerProblem), *(c_void_p,) * 8),
+    "transducer_lattice_bytes": (POINTER(TransducerProblem), c_int64, c_int64, POINTER(c_size_t)),
+    "transducer_read_cells": (
+        POINTER(TransducerProblem),
+        c_void_p,
+        c_int64,
+        c_int64,
+        c_void_p,
+        c_int64,
+        c_int64,
+        c_void_p,
+    ),
     "transducer_walk": (
-        *(POINTER(Problem), c_int64, c_int64, c_void_p, POINTER(c_double), c_void_p),
+        *(POINTER(TransducerProblem), c_int64, c_int64, c_void_p, POINTER(c_double), c_void_p),
         POINTER(c_int64),
     ),
-    "transducer_joint_workspace_bytes": (POINTER(Problem), POINTER(JointInputs), POINTER(c_size_t)),
-    "transducer_joint_losses": (POINTER(Problem), POINTER(JointInputs), *(c_void_p,) * 8),
+    "transducer_joint_workspace_bytes": (POINTER(TransducerProblem), POINTER(JointInputs), POINTER(c_size_t)),
+    "transducer_joint_losses": (POINTER(TransducerProblem), POINTER(JointInputs), *(c_void_p,) * 8),
     "transducer_cell_gradients": (
-        *(POINTER(Problem), c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_double, c_void_p),
+        *(POINTER(TransducerProblem), c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_double, c_void_p),
         c_void_p,
     ),
 }
@@ -79,7 +88,7 @@ def functions() -> ctypes.CDLL | None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class TransducerLossOptions:
     """What a call computes, beside its tensors."""
 
     blank: int
@@ -93,7 +102,7 @@ class Options:
     """Which build of the kernel, for tests."""
 
 
-class Labels(NamedTuple):
+class TransducerTargets(NamedTuple):
     """Targets [B, L] and lengths [B]: int64, contiguous, on one device."""
 
     targets_BL: Tensor
@@ -107,7 +116,7 @@ class Labels(NamedTuple):
 
 
 def losses(
-    logits_BTUW: Tensor, labels: Labels, options: Options, *, wants_gradient: bool = True
+    logits_BTUW: Tensor, labels: TransducerTargets, options: TransducerLossOptions, *, wants_gradient: bool = True
 ) -> tuple[Tensor, Tensor]:
     """The losses, float64 [B], and the lattices that `gradient` reads. On the CPU, outputs of a cell adjacent.
 
@@ -132,7 +141,12 @@ def losses(
 
 
 def gradient(
-    logits_BTUW: Tensor, labels: Labels, options: Options, scale_B: Tensor, lattices: Tensor, out_BTUW: Tensor
+    logits_BTUW: Tensor,
+    labels: TransducerTargets,
+    options: TransducerLossOptions,
+    scale_B: Tensor,
+    lattices: Tensor,
+    out_BTUW: Tensor,
 ) -> None:
     """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of losses times `scale_B` (float64)."""
     problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
@@ -145,7 +159,7 @@ def gradient(
     call(library.transducer_gradient, problem, *pointers, workspace.data_ptr())
 
 
-def check(shape: Sequence[int], labels: Labels, options: Options) -> None:
+def check(shape: Sequence[int], labels: TransducerTargets, options: TransducerLossOptions) -> None:
     """Raises ValueError where lengths or labels do not fit logits of `shape`. On the host."""
     _, frames, positions, outputs = shape
     classes, most = outputs - len(options.durations), min(positions - 1, labels.targets_BL.shape[1])
@@ -164,7 +178,13 @@ class NativeLattice:
     """The lattice of one utterance whose logits are made in pieces: read all cells, walk, then ask for gradients."""
 
     def __init__(
-        self, dtype: torch.dtype, outputs: int, labels_L: Tensor, frames: int, options: Options, lattice: Tensor | None
+        self,
+        dtype: torch.dtype,
+        outputs: int,
+        labels_L: Tensor,
+        frames: int,
+        options: TransducerLossOptions,
+        lattice: Tensor | None,
     ) -> None:
         """`lattice` is what another one left in its `memory`, to go on with gradients."""
         self._problem, self._durations = problem_of(dtype, (1, frames, len(labels_L) + 1, outputs), options)
@@ -213,8 +233,8 @@ def joint_losses(
     predicted_BUJ: Tensor,
     weight_WJ: Tensor,
     bias_W: Tensor,
-    labels: Labels,
-    options: Options,
+    labels: TransducerTargets,
+    options: TransducerLossOptions,
     activation: str,
 ) -> JointLosses:
     """The losses of a joint in float32, which the library computes itself. Lengths and labels have to fit."""
@@ -250,11 +270,13 @@ def joint_losses(
     return JointLosses(losses_B, lattices, cells, sizes_B2)
 
 
-def problem_of(dtype: torch.dtype, shape: Sequence[int], options: Options) -> tuple[Problem, object]:
+def problem_of(
+    dtype: torch.dtype, shape: Sequence[int], options: TransducerLossOptions
+) -> tuple[TransducerProblem, object]:
     """`transducerProblem` for logits of `shape` [B, T, U, W], and what must live as long as it."""
     batch, frames, positions, outputs = shape
     durations = (c_int32 * len(options.durations))(*options.durations)
-    problem = Problem(
+    problem = TransducerProblem(
         batch=batch,
         frames=frames,
         positions=positions,
@@ -272,7 +294,7 @@ def problem_of(dtype: torch.dtype, shape: Sequence[int], options: Options) -> tu
     return problem, durations
 
 
-def set_strides(problem: Problem, name: str, tensor_BTUW: Tensor) -> None:
+def set_strides(problem: TransducerProblem, name: str, tensor_BTUW: Tensor) -> None:
     """Says how `tensor_BTUW`, the "logits" or the "gradient", lies in memory."""
     for axis, stride in zip(("batch", "frame", "position"), tensor_BTUW.stride()[:3], strict=True):
         setattr(problem, f"{name}_{axis}_stride", stride)

@@ -14,29 +14,29 @@ import torch
 from torch import Tensor
 
 from ctc import Scorer
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer import reference
 from fastconformer.transducer._beam_library import beam_functions
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.host_beam import (
-    BeamOptions,
+    BeamCandidate,
     BeamState,
-    Candidate,
     HostBeamSearch,
+    TransducerBeamOptions,
     check,
     refuse_long_jumps,
 )
 from fastconformer.transducer.host_decoder import scorers_of_all
 from fastconformer.transducer.weights import DecoderWeights, on_host
 
-__all__ = ["BeamOptions", "BeamSearch", "BeamState", "Candidate"]
+__all__ = ["BeamCandidate", "BeamSearch", "BeamState", "TransducerBeamOptions"]
 
 
 class BeamSearch:
     """Prediction network and joint, made ready to search. Weights that change afterwards have no effect."""
 
-    def __init__(self, weights: DecoderWeights, options: BeamOptions | None = None) -> None:
-        self.options = options or BeamOptions()
+    def __init__(self, weights: DecoderWeights, options: TransducerBeamOptions | None = None) -> None:
+        self.options = options or TransducerBeamOptions()
         self.weights = on_host(weights)
         self._native = None
         refuse_long_jumps(self.weights)
@@ -66,7 +66,7 @@ class BeamSearch:
         scorers: Scorer | Sequence[Scorer | None] | None = None,
         state: BeamState | None = None,
         is_over: bool = True,
-    ) -> list[list[Candidate]]:
+    ) -> list[list[BeamCandidate]]:
         """For every utterance its best label sequences, best first; fewer than `n_best` where there are not as many.
 
         `frames_B`: how many of the S frames belong to each utterance. An alignment moves through them as greedy
@@ -90,7 +90,9 @@ class BeamSearch:
         each = scorers_of_all(scorers, len(encoded_BSC), self.weights.blank)
         return [
             [
-                Candidate(Decoded(*found[:5]), found.log_prob + found.external, found.log_prob, found.external)
+                BeamCandidate(
+                    DecodedLabels(*found[:5]), found.log_prob + found.external, found.log_prob, found.external
+                )
                 for found in reference.beam_search(
                     encoded_SC[:count],
                     self.weights,

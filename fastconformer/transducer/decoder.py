@@ -17,10 +17,10 @@ from torch import Tensor
 
 from ctc import Scorer
 from ctc.inputs import integer_tensor
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer import _cuda_decoder, _cuda_library, reference
 from fastconformer.transducer._cuda_decoder import CudaDecoder
-from fastconformer.transducer._decoder_library import Found, NativeNetwork, decoded_of, functions, padded
+from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, decoded_of, functions, padded
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.host_decoder import (
     SLOTS,
@@ -31,7 +31,7 @@ from fastconformer.transducer.host_decoder import (
     scorers_of_all,
     window_rows,
 )
-from fastconformer.transducer.plain_decoder import Results, State, decode_in_torch, start_state
+from fastconformer.transducer.plain_decoder import PlainDecoderState, Results, decode_in_torch, start_state
 from fastconformer.transducer.weights import DecoderWeights, on_host
 
 
@@ -104,7 +104,7 @@ class Decoder:
         state: DecoderState | None = None,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
         internal_weight: float = 0.0,
-    ) -> list[Decoded]:
+    ) -> list[DecodedLabels]:
         """Labels, their frames and durations, and the confidence in them, of every utterance.
 
         `frames_B`: how many of the S frames belong to each utterance; the others have no effect. After `max_symbols`
@@ -170,7 +170,7 @@ class Decoder:
         state: DecoderState | None,
         scorers: list[Scorer | None],
         internal_weight: float,
-    ) -> list[Decoded]:
+    ) -> list[DecodedLabels]:
         if state is not None:
             raise ValueError("scorers: frames that come in pieces need the native library, on a CPU")
         host = on_host(self.weights)
@@ -185,7 +185,7 @@ class Decoder:
 
     def _decode_in_torch(
         self, encoded_BSC: Tensor, frames_B: Tensor, max_symbols: int, state: DecoderState | None
-    ) -> list[Decoded]:
+    ) -> list[DecodedLabels]:
         batch, layers = len(encoded_BSC), len(self.weights.lstm)
         fresh = start_state(self.weights, batch)
         if state is None:
@@ -199,7 +199,7 @@ class Decoder:
         )
         prediction_BJ = state.network_BX[:, 2 * layers * wide :]
         width = self.weights.embedding.shape[1]
-        before = State(
+        before = PlainDecoderState(
             torch.where(is_new_B1, fresh.hidden_LBH, hidden_LBH[..., :width].to(fresh.hidden_LBH.dtype)),
             torch.where(is_new_B1, fresh.cell_LBH, cell_LBH[..., :width].to(fresh.cell_LBH.dtype)),
             torch.where(is_new_B1, fresh.prediction_BJ, prediction_BJ[:, :joint].to(fresh.prediction_BJ.dtype)),
@@ -213,6 +213,6 @@ class Decoder:
         state.position_B3.copy_(torch.stack([after.frame_B - frames_B, after.symbols_B, begun_B], dim=1))
         return self._of_tensors(results)
 
-    def _of_tensors(self, results: Results) -> list[Decoded]:
-        found = Found(*(part.cpu().numpy() for part in results))
+    def _of_tensors(self, results: Results) -> list[DecodedLabels]:
+        found = DecoderResult(*(part.cpu().numpy() for part in results))
         return decoded_of(found, has_durations=bool(self.weights.durations))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # its module needs torch
     from fastconformer.transducer.decoder import DecoderState
 
 
-class Run(NamedTuple):
+class CTCRun(NamedTuple):
     """A piece of CTC, the frames from `start` to `end`, and sums over them."""
 
     label: int
@@ -23,24 +23,24 @@ class Run(NamedTuple):
     log_prob: float
     entropy: float
 
-    def joined(self, later: "Run") -> "Run":
+    def joined(self, later: "CTCRun") -> "CTCRun":
         """The run that this one and the frames right after it are."""
-        return Run(self.label, self.start, later.end, self.log_prob + later.log_prob, self.entropy + later.entropy)
+        return CTCRun(self.label, self.start, later.end, self.log_prob + later.log_prob, self.entropy + later.entropy)
 
 
 @dataclass(kw_only=True, slots=True)
-class Progress:
+class DecodingState:
     """How far utterances are decoded: of a transducer the state of its decoder or of its search, of CTC the pieces that
     may go on, or its searches."""
 
     frames: list[int]
     transducer: "DecoderState | None" = None
     search: BeamState | None = None
-    runs: list[Run | None] = field(default_factory=list)
+    runs: list[CTCRun | None] = field(default_factory=list)
     streams: list[ctc.BeamStream] = field(default_factory=list)
     scorers: list[ctc.Scorer | None] = field(default_factory=list)
 
-    def row(self, row: int) -> "Progress":
+    def row(self, row: int) -> "DecodingState":
         """That of one of the utterances, a copy."""
         state, rows = self.transducer, slice(row, row + 1)
         if state is not None:
@@ -54,7 +54,7 @@ class Progress:
         search = self.search
         if search is not None:
             search = replace(search, utterances=search.utterances[rows]).copy()
-        return Progress(
+        return DecodingState(
             frames=self.frames[rows],
             transducer=state,
             search=search,
@@ -72,7 +72,7 @@ class Progress:
         return of_search + (0 if state is None else state.network_BX.nbytes + state.position_B3.nbytes)
 
     @staticmethod
-    def of(utterances: Sequence["Progress"]) -> "Progress":
+    def of(utterances: Sequence["DecodingState"]) -> "DecodingState":
         """That of several utterances, a copy; but states of searches are theirs, and change with it."""
         searches = [each.search for each in utterances if each.search is not None]
         states = [each.transducer for each in utterances if each.transducer is not None]
@@ -87,7 +87,7 @@ class Progress:
                 position_B3=torch.cat([state.position_B3 for state in states]),
                 language_B3=torch.cat([state.language() for state in states]) if has_language else None,
             )
-        return Progress(
+        return DecodingState(
             frames=[n for each in utterances for n in each.frames],
             transducer=joint,
             search=replace(searches[0], utterances=[u for s in searches for u in s.utterances]) if searches else None,

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fastconformer.transducer import _cuda_library, _loss_library
-from fastconformer.transducer._loss_library import Labels, NativeLattice, Options
+from fastconformer.transducer._loss_library import NativeLattice, TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.joint_tiles import ACTIVATIONS, BatchJoint, Gradients, activate_, differentiate_
 from fastconformer.transducer.losses import (
     SKIP_BELOW,
@@ -81,7 +81,7 @@ def joint_loss(
     if len(kinds) != 1 or encoded_BTJ.dtype not in _loss_library.TYPES:
         raise TypeError(f"encoded, predicted, weight, bias: expected one floating-point type, found {kinds}")
     options = checked_options(
-        Options(blank=blank, durations=durations, sigma=sigma, fastemit=fastemit, skip_below=skip_below),
+        TransducerLossOptions(blank=blank, durations=durations, sigma=sigma, fastemit=fastemit, skip_below=skip_below),
         len(weight_WJ),
     )
     shape = (*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ))
@@ -107,7 +107,7 @@ def joint_loss(
     return reduced(losses_B, reduction, encoded_BTJ.dtype)
 
 
-class Joint(NamedTuple):
+class UtteranceJoint(NamedTuple):
     """One utterance's frames and positions, and what the joint does with them."""
 
     encoded_TJ: Tensor
@@ -210,8 +210,10 @@ def _joint_losses_op(
     seeds_B: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Losses float64 [B]; then, one utterance behind the other, lattices and kept cells, and sizes [B, 2] of both."""
-    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
-    labels = Labels(targets_BL, frames_B, labels_B)
+    options = TransducerLossOptions(
+        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
+    )
+    labels = TransducerTargets(targets_BL, frames_B, labels_B)
     if _cuda_library.serves(encoded_BTJ):
         joints = BatchJoint(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, labels, activation, dropout, seeds_B)
         return *joints.losses(options), labels.frames_B.new_empty(0), labels.frames_B.new_empty(len(frames_B), 2)
@@ -222,7 +224,7 @@ def _joint_losses_op(
     losses, lattices, cells = [], [], []
     for n, (T, L) in enumerate(zip(frames_B.tolist(), labels_B.tolist(), strict=True)):
         inputs = (encoded_BTJ[n, :T], predicted_BUJ[n, : L + 1], weight_WJ, bias_W)
-        joint = Joint(*inputs, activation, dropout, int(seeds_B[n]))
+        joint = UtteranceJoint(*inputs, activation, dropout, int(seeds_B[n]))
         lattice = NativeLattice(weight_WJ.dtype, len(weight_WJ), targets_BL[n, :L], T, options, None)
         for first, logits_NW in joint.tiles():
             lattice.read(first, logits_NW)
@@ -271,19 +273,21 @@ def _joint_gradients_op(
     sizes_B2: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the sum of the losses times `scale_B` with respect to the first four."""
-    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
+    options = TransducerLossOptions(
+        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
+    )
     given = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
     wide = torch.promote_types(encoded_BTJ.dtype, torch.float32)
     sums = [torch.zeros(x.shape, dtype=wide, device=x.device) for x in given]
     if _cuda_library.serves(encoded_BTJ):
-        joints = BatchJoint(*given, Labels(targets_BL, frames_B, labels_B), activation, dropout, seeds_B)
+        joints = BatchJoint(*given, TransducerTargets(targets_BL, frames_B, labels_B), activation, dropout, seeds_B)
         joints.backward(options, lattices, scale_B.contiguous(), Gradients(*sums))
         encoded, predicted, weight, bias = (x.to(encoded_BTJ.dtype) for x in sums)
         return encoded, predicted, weight, bias
     memories, kept = (x.split(sizes) for x, sizes in zip((lattices, cells), sizes_B2.T.tolist(), strict=True))
     for n, (T, L) in enumerate(zip(frames_B.tolist(), labels_B.tolist(), strict=True)):
         inputs = (encoded_BTJ[n, :T], predicted_BUJ[n, : L + 1], weight_WJ, bias_W)
-        joint = Joint(*inputs, activation, dropout, int(seeds_B[n]))
+        joint = UtteranceJoint(*inputs, activation, dropout, int(seeds_B[n]))
         lattice = NativeLattice(weight_WJ.dtype, len(weight_WJ), targets_BL[n, :L], T, options, memories[n])
         gradients = Gradients(sums[0][n, :T], sums[1][n, : L + 1], sums[2], sums[3])
         joint.backward(kept[n], lattice, float(scale_B[n]), gradients)

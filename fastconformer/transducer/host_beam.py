@@ -13,8 +13,8 @@ import numpy as np
 from common.text.pieces import Pieces
 from ctc import Scorer
 from ctc.beam import MOST_BEAM
-from fastconformer.hypotheses import NOTHING, Decoded, Hypothesis, hypothesis_of, joined
-from fastconformer.transducer._beam_library import Found, NativeSearch, beam_functions
+from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of, joined
+from fastconformer.transducer._beam_library import BeamResult, NativeSearch, beam_functions
 from fastconformer.transducer._decoder_library import NativeNetwork, aligned
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer.host_decoder import check_internal_weight, check_shape, frame_counts, scorers_of_all
@@ -30,7 +30,7 @@ LONGEST_JUMP = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamOptions:
+class TransducerBeamOptions:
     """How much of the search space is looked at."""
 
     beam: int = 4
@@ -64,10 +64,10 @@ class BeamOptions:
             raise ValueError(f"room: expected more than twice the beam of {self.beam}, or 0, found {self.room}")
 
 
-class Candidate(NamedTuple):
+class BeamCandidate(NamedTuple):
     """One way to read an utterance: its labels, on their most probable alignment."""
 
-    decoded: Decoded
+    decoded: DecodedLabels
     score: float
     """What candidates are ranked by: log_prob + external."""
     log_prob: float
@@ -96,12 +96,14 @@ class BeamState:
 class HostBeamSearch:
     """Prediction network and joint, made ready to search arrays. Weights that change afterwards have no effect."""
 
-    def __init__(self, weights: DecoderWeights, options: BeamOptions | None = None, *, threads: int = 1) -> None:
+    def __init__(
+        self, weights: DecoderWeights, options: TransducerBeamOptions | None = None, *, threads: int = 1
+    ) -> None:
         """`weights`: arrays or tensors.
 
         Raises ValueError for durations that are too long, and where the native library is missing.
         """
-        self.options, self.weights, self.threads = options or BeamOptions(), arrays_of(weights), threads
+        self.options, self.weights, self.threads = options or TransducerBeamOptions(), arrays_of(weights), threads
         refuse_long_jumps(self.weights)
         chosen = self.options
         if beam_functions() is None:
@@ -132,7 +134,7 @@ class HostBeamSearch:
         scorers: Scorer | Sequence[Scorer | None] | None = None,
         state: BeamState | None = None,
         is_over: bool = True,
-    ) -> list[list[Candidate]]:
+    ) -> list[list[BeamCandidate]]:
         """As `fastconformer.transducer.beam.BeamSearch`, which this is."""
         counts_B = check(self.weights, encoded_BSC.shape, frames_B, max_symbols, state, is_over=is_over)
         each = scorers_of_all(scorers, len(encoded_BSC), self.weights.blank)
@@ -178,21 +180,21 @@ def check(
     return frame_counts(frames_B, *shape[:2])
 
 
-def _candidates(found: Found, *, has_durations: bool) -> list[list[Candidate]]:
-    results: list[list[Candidate]] = []
+def _candidates(found: BeamResult, *, has_durations: bool) -> list[list[BeamCandidate]]:
+    results: list[list[BeamCandidate]] = []
     for b, count in enumerate(found.counts_B.tolist()):
         own = []
         for n in range(count):
             take = functools.partial(_row, b=b, n=n, length=int(found.lengths_BN[b, n]))
             log_prob, external = float(found.log_probs_BN[b, n]), float(found.external_BN[b, n])
-            decoded = Decoded(
+            decoded = DecodedLabels(
                 take(found.tokens_BNL),
                 take(found.frames_BNL),
                 take(found.durations_BNL) if has_durations else None,
                 take(found.confidences_BNL),
                 take(found.entropies_BNL),
             )
-            own.append(Candidate(decoded, log_prob + external, log_prob, external, int(found.settled_B[b])))
+            own.append(BeamCandidate(decoded, log_prob + external, log_prob, external, int(found.settled_B[b])))
         results.append(own)
     return results
 
@@ -201,7 +203,7 @@ def _row(part_BNL: np.ndarray, *, b: int, n: int, length: int) -> list:
     return part_BNL[b, n, :length].tolist()
 
 
-def ranked(found: Sequence[Candidate], pieces: Pieces) -> Hypothesis:
+def ranked(found: Sequence[BeamCandidate], pieces: Pieces) -> Hypothesis:
     """The best of what a search found, the others as its alternatives."""
     best, *others = [hypothesis_of(one.decoded, pieces)._replace(score=one.score) for one in found] or [NOTHING]
     return best._replace(alternatives=tuple(others))

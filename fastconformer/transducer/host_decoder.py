@@ -16,7 +16,7 @@ import ctc
 from ctc import Scorer
 from ctc.inputs import integer_array
 from ctc.scorer import State
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer._decoder_library import NativeNetwork, decoded_of, functions, padded
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, arrays_of
@@ -92,7 +92,7 @@ class HostDecoder:
         state: HostState | None = None,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
         internal_weight: float = 0.0,
-    ) -> list[Decoded]:
+    ) -> list[DecodedLabels]:
         """As `fastconformer.Decoder`: frames are numbered from the first of this call.
 
         Raises ValueError for scorers that do not fit, and for an utterance whose frames hold NaN.
@@ -139,11 +139,11 @@ def decode_in_numpy(
     max_symbols: int,
     scorer: Scorer | None = None,
     internal_weight: float = 0.0,
-) -> Decoded:
+) -> DecodedLabels:
     """One utterance after the other, one frame after the other; `row` moves on."""
     if np.isnan(encoded_SC).any():
         raise ValueError(f"encoded: utterance {utterance}: its frames hold NaN")
-    found = Decoded([], [], [] if weights.durations else None, [], [])
+    found = DecodedLabels([], [], [] if weights.durations else None, [], [])
     encoded_SJ = encoded_SC @ weights.encoder_weight.T + weights.encoder_bias
     while row.frame < len(encoded_SJ):
         joint_J = _ACTIVATIONS[weights.activation](encoded_SJ[row.frame] + row.prediction_J)

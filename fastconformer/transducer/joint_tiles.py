@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fastconformer.transducer._cuda_library import Lattices
-from fastconformer.transducer._loss_library import Labels, Options
+from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 
 TILE_ROWS = 8192
 """Cells of a tile, enough to keep a large GPU's multipliers busy: of 1,024 outputs and a joint of 640, 32 MiB of logits
@@ -54,7 +54,7 @@ class BatchJoint:
         predicted_BUJ: Tensor,
         weight_WJ: Tensor,
         bias_W: Tensor,
-        labels: Labels,
+        labels: TransducerTargets,
         activation: str,
         dropout: float,
         seeds_B: Tensor,
@@ -71,7 +71,7 @@ class BatchJoint:
         self.seed = int(seeds_B[0]) if dropout and len(seeds_B) else 0
         self.shape = (*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ))
 
-    def losses(self, options: Options) -> tuple[Tensor, Tensor]:
+    def losses(self, options: TransducerLossOptions) -> tuple[Tensor, Tensor]:
         """The losses, float64 [B], and the lattices that `backward` reads."""
         lattices = Lattices(self.weight_WJ.dtype, self.shape, self.labels, options)
         lattices.begin()
@@ -79,7 +79,7 @@ class BatchJoint:
             lattices.read(first, self._logits(self._dropped(activated_BFUJ, first)))
         return lattices.walk(), lattices.memory
 
-    def backward(self, options: Options, memory: Tensor, scale_B: Tensor, gradients: Gradients) -> None:
+    def backward(self, options: TransducerLossOptions, memory: Tensor, scale_B: Tensor, gradients: Gradients) -> None:
         """Adds the gradient of the losses times `scale_B`; `memory` is what `losses` gave."""
         lattices = Lattices(self.weight_WJ.dtype, self.shape, self.labels, options, memory=memory)
         wide = gradients.weight_WJ.dtype

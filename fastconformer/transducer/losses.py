@@ -21,7 +21,7 @@ from ctc.inputs import integer_tensor
 from ctc.memory import check_no_overlap, gradient_like, readable
 from fastconformer.transducer import _cuda_library, _loss_library
 from fastconformer.transducer._library import warn_slow
-from fastconformer.transducer._loss_library import Labels, Options
+from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.plain_losses import plain_losses
 
 Lengths = Tensor | Sequence[int]
@@ -58,7 +58,7 @@ def rnnt_loss(
     derivative. Raises ValueError for shapes, lengths and labels that do not fit, TypeError for types. Lengths and
     labels on a GPU are not waited for: where they do not fit, loss and gradient of their utterance are NaN.
     """
-    options = Options(blank=blank, fastemit=fastemit, skip_below=skip_below)
+    options = TransducerLossOptions(blank=blank, fastemit=fastemit, skip_below=skip_below)
     return _loss(logits_BTUV, targets_BL, frames_B, target_lengths_B, options, reduction, in_place)
 
 
@@ -88,7 +88,7 @@ def tdt_loss(
     steps = tuple(int(d) for d in durations)
     if not steps or steps[0] < 0 or steps[-1] < 1 or any(b <= a for a, b in pairwise(steps)):
         raise ValueError(f"durations: expected ascending numbers of frames, one above 0 at least, found {list(steps)}")
-    options = Options(blank=blank, durations=steps, sigma=sigma, fastemit=fastemit, skip_below=skip_below)
+    options = TransducerLossOptions(blank=blank, durations=steps, sigma=sigma, fastemit=fastemit, skip_below=skip_below)
     return _loss(logits_BTUW, targets_BL, frames_B, target_lengths_B, options, reduction, in_place)
 
 
@@ -97,7 +97,7 @@ def _loss(
     targets_BL: Tensor,
     frames_B: Lengths,
     target_lengths_B: Lengths,
-    options: Options,
+    options: TransducerLossOptions,
     reduction: Reduction,
     in_place: bool,
 ) -> Tensor:
@@ -141,7 +141,7 @@ def _loss(
     return reduced(losses_B, reduction, logits_BTUW.dtype)
 
 
-def is_native(tensor: Tensor, shape: Sequence[int], options: Options, what: str) -> bool:
+def is_native(tensor: Tensor, shape: Sequence[int], options: TransducerLossOptions, what: str) -> bool:
     """Whether kernels compute losses of `shape` [B, T, U]; says once that they do not, where `what` could be faster."""
     if _cuda_library.serves(tensor):
         if _cuda_library.can_compute(shape, options):
@@ -165,7 +165,7 @@ def reduced(losses_B: Tensor, reduction: Reduction, dtype: torch.dtype) -> Tenso
     return losses_B if dtype == torch.float64 else losses_B.float()
 
 
-def checked_options(options: Options, outputs: int) -> Options:
+def checked_options(options: TransducerLossOptions, outputs: int) -> TransducerLossOptions:
     """`options` with the blank counted from the start. Raises ValueError for those that do not fit the outputs."""
     classes = outputs - len(options.durations)
     if classes < 1 or not -classes <= options.blank < classes:
@@ -181,11 +181,11 @@ def checked_options(options: Options, outputs: int) -> Options:
 def checked_labels(
     like: Tensor,
     shape: Sequence[int],
-    options: Options,
+    options: TransducerLossOptions,
     targets_BL: Tensor | Sequence[Sequence[int]],
     frames_B: Lengths,
     target_lengths_B: Lengths,
-) -> Labels:
+) -> TransducerTargets:
     """Targets and lengths as int64 on the device of `like`, for logits of `shape` [B, T, U, W].
 
     For a device it raises ValueError where they do not fit, if they are on the host; if not, kernels make NaN of them.
@@ -200,11 +200,11 @@ def checked_labels(
         if values_B.shape != (batch,):
             raise ValueError(f"{name}: expected one for each of {batch} utterances, found {list(values_B.shape)}")
         lengths.append(values_B.to(torch.int64))
-    given = Labels(targets_BL.to(torch.int64), *lengths)
+    given = TransducerTargets(targets_BL.to(torch.int64), *lengths)
     is_on_device = not like.is_cpu or _cuda_library.serves(like)
     if is_on_device and not torch.compiler.is_compiling() and all(x.is_cpu for x in given):
         _loss_library.check(shape, given, options)
-    return Labels(*(x.to(like.device).contiguous() for x in given))
+    return TransducerTargets(*(x.to(like.device).contiguous() for x in given))
 
 
 def _kernels(tensor: Tensor) -> ModuleType:
@@ -230,8 +230,10 @@ def _losses_op(
     in_place: bool,
 ) -> tuple[Tensor, Tensor]:
     """The losses, float64 [B], and the lattices that the gradient is made of."""
-    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
-    labels = Labels(targets_BL, frames_B, labels_B)
+    options = TransducerLossOptions(
+        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
+    )
+    labels = TransducerTargets(targets_BL, frames_B, labels_B)
     kernels = _kernels(logits_BTUW)
     found: tuple[Tensor, Tensor] = kernels.losses(readable(logits_BTUW), labels, options, wants_gradient=wants_gradient)
     return found
@@ -260,8 +262,10 @@ def _gradient_op(
 ) -> Tensor:
     """The gradient of the sum of the losses times `scale_B`."""
     gradient_BTUW = gradient_like(logits_BTUW)
-    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
-    labels = Labels(targets_BL, frames_B, labels_B)
+    options = TransducerLossOptions(
+        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
+    )
+    labels = TransducerTargets(targets_BL, frames_B, labels_B)
     logits_BTUW = readable(logits_BTUW)
     _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
     return gradient_BTUW
@@ -287,8 +291,10 @@ def _gradient_in_place_op(
     lattices: Tensor,
 ) -> None:
     """The same, over the logits."""
-    options = Options(blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below)
-    labels = Labels(targets_BL, frames_B, labels_B)
+    options = TransducerLossOptions(
+        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
+    )
+    labels = TransducerTargets(targets_BL, frames_B, labels_B)
     _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, logits_BTUW)
 
 

@@ -17,7 +17,7 @@ STEPS_AT_ONCE = 16
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 
-class State(NamedTuple):
+class PlainDecoderState(NamedTuple):
     """Where every utterance is: after so many labels, at this frame, with so many labels on it."""
 
     hidden_LBH: Tensor
@@ -38,16 +38,18 @@ class Results(NamedTuple):
     counts_B: Tensor
 
 
-def start_state(weights: DecoderWeights, batch: int) -> State:
+def start_state(weights: DecoderWeights, batch: int) -> PlainDecoderState:
     """Before the first label, which a blank stands for."""
     hidden = weights.embedding.shape[1]
     zeros_LBH = weights.embedding.new_zeros(len(weights.lstm), batch, hidden)
     nothing_B = torch.zeros(batch, dtype=torch.int64, device=weights.embedding.device)
-    state = State(zeros_LBH, zeros_LBH, zeros_LBH.new_zeros(batch, len(weights.encoder_weight)), nothing_B, nothing_B)
+    state = PlainDecoderState(
+        zeros_LBH, zeros_LBH, zeros_LBH.new_zeros(batch, len(weights.encoder_weight)), nothing_B, nothing_B
+    )
     return predict(weights, state, torch.full_like(nothing_B, weights.blank))
 
 
-def predict(weights: DecoderWeights, state: State, token_B: Tensor) -> State:
+def predict(weights: DecoderWeights, state: PlainDecoderState, token_B: Tensor) -> PlainDecoderState:
     """The state after one more label in every row."""
     x_BH = weights.embedding[token_B]
     hidden, cell = [], []
@@ -63,8 +65,8 @@ def predict(weights: DecoderWeights, state: State, token_B: Tensor) -> State:
 
 
 def decode_in_torch(
-    weights: DecoderWeights, encoded_BSC: Tensor, frames_B: Tensor, state: State, *, max_symbols: int
-) -> tuple[Results, State]:
+    weights: DecoderWeights, encoded_BSC: Tensor, frames_B: Tensor, state: PlainDecoderState, *, max_symbols: int
+) -> tuple[Results, PlainDecoderState]:
     """Decodes a batch; `state.frame_B` counts from the first frame given, and comes back past the last."""
     batch, frames, _ = encoded_BSC.shape
     encoded_BSJ = F.linear(encoded_BSC, weights.encoder_weight, weights.encoder_bias)
@@ -86,10 +88,10 @@ def _step(
     steps_D: Tensor,
     encoded_BSJ: Tensor,
     frames_B: Tensor,
-    state: State,
+    state: PlainDecoderState,
     results: Results,
     max_symbols: int,
-) -> State:
+) -> PlainDecoderState:
     is_active_B = state.frame_B < frames_B
     rows = torch.arange(len(frames_B), device=frames_B.device)
     frame_BJ = encoded_BSJ[rows, state.frame_B.clamp(max=encoded_BSJ.shape[1] - 1)]
@@ -114,7 +116,7 @@ def _step(
     must_move_B = ~is_label_B | (symbols_B >= max_symbols)
     moved_B = torch.where(is_active_B, torch.where(must_move_B, duration_B.clamp(min=1), duration_B), 0)
     after = predict(weights, state, token_B)
-    return State(
+    return PlainDecoderState(
         torch.where(is_label_B[:, None], after.hidden_LBH, state.hidden_LBH),
         torch.where(is_label_B[:, None], after.cell_LBH, state.cell_LBH),
         torch.where(is_label_B[:, None], after.prediction_BJ, state.prediction_BJ),

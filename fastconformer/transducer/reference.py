@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 import ctc
 from ctc.scorer import State as LanguageState
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, LSTMLayer
 
 State = list[tuple[Tensor, Tensor]]
@@ -33,7 +33,7 @@ def greedy(
     max_symbols: int = 10,
     scorers: Sequence[ctc.Scorer | None] = (),
     internal_weight: float = 0.0,
-) -> list[Decoded]:
+) -> list[DecodedLabels]:
     """The most probable label or blank at every step, one utterance at a time, as the papers define it.
 
     With durations the pointer moves on by the most probable one, after a label or a blank; blank moves by 1 at least.
@@ -51,9 +51,9 @@ def greedy(
 
 def _greedy(
     encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int, scorer: ctc.Scorer | None, internal_weight: float
-) -> Decoded:
+) -> DecodedLabels:
     n_tokens = weights.blank + 1
-    found, entropies = Decoded([], [], [] if weights.durations else None, []), []
+    found, entropies = DecodedLabels([], [], [] if weights.durations else None, []), []
     prediction_H, state = predict(weights.blank, start_state(weights), weights)
     language = scorer.start() if scorer is not None else None
     frame = n_symbols = 0
@@ -127,8 +127,8 @@ def internal_log_probs(prediction_H: Tensor, weights: DecoderWeights) -> Tensor:
     return joint(nothing_C, prediction_H, weights)[: weights.blank].double().log_softmax(0)
 
 
-class Found(NamedTuple):
-    """A label sequence with its most probable alignment, as `Decoded`, and its scores."""
+class ReferenceBest(NamedTuple):
+    """A label sequence with its most probable alignment, as `DecodedLabels`, and its scores."""
 
     tokens: list[int]
     frames: list[int]
@@ -162,7 +162,7 @@ def beam_search(
     max_symbols: int = 10,
     scorer: ctc.Scorer | None = None,
     internal_weight: float = 0.0,
-) -> list[Found]:
+) -> list[ReferenceBest]:
     """The best label sequences of one utterance, as `csrc/decode_beam.cpp` finds them; with a wide beam, all there are.
 
     With a scorer, each label has `internal_weight` times its log-probability without hearing anything taken off.
@@ -216,7 +216,7 @@ def beam_search(
         added = gain + (scorer.finish(state) if scorer is not None and state is not None else 0.0)
         own = durations if weights.durations else None
         marked = (frames, own, confidence, entropies)
-        found.append(Found(list(labels), *marked, _total(paths.values()), added))  # type: ignore[arg-type]
+        found.append(ReferenceBest(list(labels), *marked, _total(paths.values()), added))  # type: ignore[arg-type]
     return sorted(found, key=lambda one: -(one.log_prob + one.external))
 
 

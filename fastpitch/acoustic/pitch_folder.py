@@ -54,7 +54,7 @@ def _noted(path: Path) -> dict[str, Any] | None:
     return pitch if isinstance(pitch, dict) else None
 
 
-class Measured(NamedTuple):
+class MeasuredPitch(NamedTuple):
     """Mean and deviation in Hz, one for all speakers or one for each; of each its range; and a line about them."""
 
     mean: tuple[float, ...]
@@ -63,7 +63,7 @@ class Measured(NamedTuple):
     told: str
 
 
-def measured(dataset: ClipDataset, world: World) -> Measured:
+def measured(dataset: ClipDataset, world: World) -> MeasuredPitch:
     """Pitch statistics of a data set, of some clips of every speaker; all processes share the work."""
     chosen = _chosen(dataset)
     sums = {}
@@ -86,7 +86,7 @@ def measured(dataset: ClipDataset, world: World) -> Measured:
     if frames < 2:
         usual = (MEAN_HZ - 2 * DEVIATION_HZ, MEAN_HZ + 2 * DEVIATION_HZ)
         told = "pitch: no voiced frames to measure; mean and deviation of LJSpeech"
-        return Measured((MEAN_HZ,), (DEVIATION_HZ,), (usual,) * speakers, told)
+        return MeasuredPitch((MEAN_HZ,), (DEVIATION_HZ,), (usual,) * speakers, told)
     each = [_statistics(row) for row in table]
     each = [(m, d, n) if n > 100 else (mean, deviation, n) for m, d, n in each]
     everyone = np.concatenate([voiced for own in heard for voiced in own])
@@ -95,7 +95,7 @@ def measured(dataset: ClipDataset, world: World) -> Measured:
     told = f"pitch of {len(everyones)} clips: mean {mean:.1f} Hz, deviation {deviation:.1f} Hz"
     told += ", {:.0f} to {:.0f} Hz".format(*np.quantile(everyone, RANGE))
     told += f", of {speakers} speakers each its own" if speakers > 1 else ""
-    return Measured(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), ranges, told)
+    return MeasuredPitch(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), ranges, told)
 
 
 def _statistics(row: np.ndarray) -> tuple[float, float, int]:

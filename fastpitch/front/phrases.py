@@ -44,14 +44,14 @@ class Phrase(NamedTuple):
     mel: Path | None = None
 
 
-class Phrases(NamedTuple):
+class PhraseFile(NamedTuple):
     """The phrases of a file in their order, and a message for every line that is none."""
 
     phrases: list[Phrase]
     problems: list[str]
 
 
-def read_phrases(path: Path | str) -> Phrases:
+def read_phrases(path: Path | str) -> PhraseFile:
     """The phrases of a .txt or .tsv file. Raises PhraseError for a file that is missing or has a wrong header."""
     path = Path(path)
     data = read_bytes(path)
@@ -86,7 +86,7 @@ def read_phrases(path: Path | str) -> Phrases:
             continue
         taken[phrase.output] = number
         phrases.append(phrase)
-    return Phrases(phrases, problems)
+    return PhraseFile(phrases, problems)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -28,9 +28,9 @@ from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
-from fastpitch.front.control import Speaker
+from fastpitch.front.control import SpeakerStatistics
 from fastpitch.front.planning import PlannedSentence
-from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
+from fastpitch.front.symbols import EncodedText, TextConfig, TextProcessor
 from fastpitch.speaking import sound
 from fastpitch.speaking.voicing import Gain, Voice, batches
 from fastpitch.vocoders.vocoder import Vocoder
@@ -42,7 +42,7 @@ class SpokenSentence(NamedTuple):
     `gain_T` is a factor of the sound of its frames, None for 1.
     """
 
-    encoded: Encoded
+    encoded: EncodedText
     frames_L: np.ndarray
     pitch_hz_L: np.ndarray
     energy_L: np.ndarray
@@ -138,10 +138,10 @@ class Synthesizer:
         """
         return planning.planned(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
 
-    def voices(self) -> list[Speaker]:
+    def voices(self) -> list[SpeakerStatistics]:
         """What pitch each speaker can be given."""
         statistics = self.model.pitch_mean, self.model.pitch_std, self.model.pitch_range
-        return [Speaker(*row) for row in torch.column_stack(statistics).tolist()]
+        return [SpeakerStatistics(*row) for row in torch.column_stack(statistics).tolist()]
 
     def speak(self, texts: Iterable[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
         """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.

@@ -12,7 +12,7 @@ from common.benchmark import peak_memory
 from fastconformer.benchmark import heads
 from fastconformer.transducer import _cuda_decoder, _cuda_library, decoder, joint_tiles, losses, reference
 from fastconformer.transducer._library import LIBRARY
-from fastconformer.transducer._loss_library import Labels, Options
+from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.losses import rnnt_loss, tdt_loss
 from tests import emulation
@@ -81,7 +81,7 @@ def test_what_does_not_fit_makes_nan_and_nothing_else(wrong: str):
         targets[2, 1] = 7 if wrong == "label" else 6
     else:
         (counts if wrong == "labels" else frames)[2] = {"frames": 10, "negative frames": -1, "labels": 5}[wrong]
-    labels, options = Labels(targets, frames, counts), Options(blank=6)
+    labels, options = TransducerTargets(targets, frames, counts), TransducerLossOptions(blank=6)
     found, lattices = _cuda_library.losses(logits, labels, options)
     gradient = torch.zeros_like(logits)
     _cuda_library.gradient(logits, labels, options, torch.ones(5, dtype=torch.float64), lattices, gradient)
@@ -96,7 +96,7 @@ def test_more_labels_than_targets_are_wide_make_nan_and_read_nothing_behind_them
     logits, _, frames, counts = loss_tests.random_batch()
     counts = torch.tensor([2, 1, 3, 0, 2])
     behind = torch.tensor([[1, 2], [3, 4], [5, 1], [2, 3], [4, 5]])
-    labels, options = Labels(behind, frames, counts), Options(blank=6)
+    labels, options = TransducerTargets(behind, frames, counts), TransducerLossOptions(blank=6)
     losses_B, lattices = _cuda_library.losses(logits, labels, options)
     gradient = torch.zeros_like(logits)
     _cuda_library.gradient(logits, labels, options, torch.ones(5, dtype=torch.float64), lattices, gradient)
@@ -137,13 +137,13 @@ def test_what_is_too_large_for_the_kernels_goes_to_plain_torch(monkeypatch: pyte
     torch.testing.assert_close(tdt_loss(*batch, durations, reduction="none"), expected)
     monkeypatch.setattr(_cuda_library, "MOST_CELLS", 5 * 9 * 5 - 1)
     with pytest.warns(ctc.SlowPathWarning, match="a test runs in plain torch, which is slower: it has no kernel"):
-        assert not losses.is_native(batch[0], (5, 9, 5), Options(blank=6), "a test")
-    assert losses.is_native(batch[0], (5, 9, 4), Options(blank=6), "a test")
+        assert not losses.is_native(batch[0], (5, 9, 5), TransducerLossOptions(blank=6), "a test")
+    assert losses.is_native(batch[0], (5, 9, 4), TransducerLossOptions(blank=6), "a test")
 
 
 def test_the_kernels_write_no_further_than_they_said():
     batch = loss_tests.random_batch(durations=DURATIONS)
-    options, labels = Options(blank=6, durations=DURATIONS), Labels(*batch[1:])
+    options, labels = TransducerLossOptions(blank=6, durations=DURATIONS), TransducerTargets(*batch[1:])
     sized = _cuda_library.Lattices(torch.float64, batch[0].shape, labels, options).memory
     guarded = torch.full((len(sized) + 4096,), 171, dtype=torch.uint8)
     lattices = _cuda_library.Lattices(torch.float64, batch[0].shape, labels, options, memory=guarded)
@@ -156,7 +156,7 @@ def test_the_kernels_write_no_further_than_they_said():
 
 def test_logits_in_tiles_give_bitwise_what_they_give_as_a_whole():
     batch = loss_tests.random_batch(durations=DURATIONS)
-    options, labels = Options(blank=6, durations=DURATIONS), Labels(*batch[1:])
+    options, labels = TransducerLossOptions(blank=6, durations=DURATIONS), TransducerTargets(*batch[1:])
     scale_B = torch.linspace(1, 2, 5, dtype=torch.float64)
     expected, whole = _cuda_library.losses(batch[0], labels, options)
     expected_gradient, gradient = torch.empty_like(batch[0]), torch.empty_like(batch[0])

@@ -18,7 +18,7 @@ from common.config import ConfigError
 from common.recognition.rescoring import read_lists
 from common.recognition.transcripts import Transcript, Word
 from fastpitch.front import inputs, planning
-from fastpitch.front.control import ControlError, Speaker
+from fastpitch.front.control import ControlError, SpeakerStatistics
 from fastpitch.front.languages import TextError
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import TextProcessor
@@ -298,11 +298,11 @@ def answers() -> Reader:
 
 def tensors() -> Reader:
     """The steps of a recogniser in Triton: any error is answered for its own request, but none may crash or hang."""
-    from trt.serving.triton.steps import Decoder, Sound
+    from trt.serving.triton.steps import TritonDecoder, TritonSound
 
     facts = {key: FACTS[key] for key in ("labels", "blank", "separator", "sample_rate", "seconds_per_frame")}
-    sound = Sound({"bucket": 500, "features": None}, Path())
-    decoder = Decoder({"facts": facts, "inputs": ["log_probs_BSV", "frames_B"]}, Path())
+    sound = TritonSound({"bucket": 500, "features": None}, Path())
+    decoder = TritonDecoder({"facts": facts, "inputs": ["log_probs_BSV", "frames_B"]}, Path())
 
     def read(path: Path) -> None:
         content = path.read_bytes().ljust(64, b"\0")
@@ -321,7 +321,7 @@ def tensors() -> Reader:
 
 def documents() -> Reader:
     """Texts, phrase files and documents to be spoken, planned for a voice that spells."""
-    processor, voices = TextProcessor(LETTERS), [Speaker(150.0, 30.0), Speaker(220.0, 40.0)]
+    processor, voices = TextProcessor(LETTERS), [SpeakerStatistics(150.0, 30.0), SpeakerStatistics(220.0, 40.0)]
     seeds = [
         (
             ".txt",

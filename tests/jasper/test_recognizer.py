@@ -18,7 +18,7 @@ from common.audio.waveform import AudioError
 from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.features import LogMel
-from common.recognition.chunks import Piece
+from common.recognition.chunks import AudioChunk
 from common.recognition.decoding import DecodingOptions
 from ctc.ngram import estimate
 from jasper.recognizer import Recognizer
@@ -283,7 +283,7 @@ def test_a_language_model_and_hot_words_are_heard_as_by_wav2vec2(tiny, monkeypat
     monkeypatch.setattr(
         tiny.__class__, "_log_probs", lambda self, samples: log_probs_SV[None].repeat(len(samples), 1, 1)
     )
-    monkeypatch.setattr(tiny.__class__, "_pieces", lambda *_: [Piece(0, len(noise(1)), 0, len(log_probs_SV))])
+    monkeypatch.setattr(tiny.__class__, "_pieces", lambda *_: [AudioChunk(0, len(noise(1)), 0, len(log_probs_SV))])
     arpa = tmp_path / "words.arpa"
     ctc.write_arpa(arpa, estimate([["the", "cat", "sat"]], order=2))
 

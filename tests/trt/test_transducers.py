@@ -32,7 +32,7 @@ from trt.export.command import ExportConfig
 from trt.facts import ModelError
 from trt.run import RunConfig, main
 from trt.runtime import loading
-from trt.runtime.recognizer import Model
+from trt.runtime.recognizer import OnnxModel
 from trt.runtime.weights import weights_in
 from trt.serving.models import load_ears
 
@@ -172,7 +172,7 @@ def test_prediction_and_joint_are_graphs_for_decoders_of_others(hybrid, tmp_path
     path = golden.folder() / "tdt_ctc.nemo"
     for part in ("prediction", "joint"):
         command.main(ExportConfig(checkpoint=path, out=tmp_path / f"{part}.onnx", part=part))
-    prediction, joint = (Model(tmp_path / f"{part}.onnx") for part in ("prediction", "joint"))
+    prediction, joint = (OnnxModel(tmp_path / f"{part}.onnx") for part in ("prediction", "joint"))
     blank = prediction.facts["label_blank"]
     encoded_BSC, frames_B = golden.encoded("tdt_ctc")
     (expected, *_) = reference.greedy(encoded_BSC, frames_B, golden.decoder_weights("tdt_ctc"), max_symbols=10)

@@ -16,7 +16,7 @@ from tests.training import assert_same_state, events, finish, logged, run_module
 from tests.wav2vec2.runs import CONFIGS, SHAPE, WORDS, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import pretrain
 from wav2vec2.contrastive.masking import MaskConfig
-from wav2vec2.corpus.batches import Part, Plan, loader
+from wav2vec2.corpus.batches import Plan, SubBatch, loader
 from wav2vec2.corpus.labelled import labels_of
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
 from wav2vec2.finetune import evaluate, main, update
@@ -247,7 +247,7 @@ def test_a_validation_is_torch_s_loss_and_jiwer_s_errors_without_dropout(corpus,
     assert values[0] == values[1]
     losses, hypotheses = [], []
     for i in range(len(dataset)):
-        batch = dataset[Plan(0, [Part(0, [i])])]
+        batch = dataset[Plan(0, [SubBatch(0, [i])])]
         with torch.inference_mode():
             log_probs_BSV = model.eval()(batch.audio_BN).logits_BSV.log_softmax(2)
         lengths = torch.tensor([log_probs_BSV.shape[1]]), batch.target_lengths_B

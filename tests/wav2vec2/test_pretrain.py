@@ -29,7 +29,7 @@ from tests.training import (
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
-from wav2vec2.corpus.batches import Part, Plan, loader
+from wav2vec2.corpus.batches import Plan, SubBatch, loader
 from wav2vec2.losses import pretraining_loss
 from wav2vec2.pretrain import evaluate, main, update
 from wav2vec2.recognizer import load
@@ -306,7 +306,7 @@ def test_a_validation_is_over_all_masked_frames_and_without_dropout(corpus, tmp_
 def test_the_quantiser_is_as_warm_as_the_update_says(corpus, tmp_path):
     cfg, seen = pretrain_config(corpus, tmp_path), []
     with run_of(cfg) as run:
-        batch = run.train_set[Plan(0, [Part(0, [0, 1])])]
+        batch = run.train_set[Plan(0, [SubBatch(0, [0, 1])])]
 
         def network(*arguments, **options):
             seen.append(options["temperature"])

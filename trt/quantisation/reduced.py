@@ -33,7 +33,7 @@ from onnxruntime.quantization import (
 )
 
 from common.export import ExportGraph, encoded
-from common.recognition.decoding import Decoder
+from common.recognition.decoding import CTCDecoder
 from common.recognition.metrics import word_errors
 from trt.conversion import ExportError, Program
 from trt.depthwise.library import register
@@ -355,7 +355,7 @@ def _by_noise(exact: bytes, reduced: bytes, layers: Sequence[str], clips: Sequen
 
 def _texts(session: onnxruntime.InferenceSession, clips: Sequence[Clip], metadata: Mapping[str, str]) -> list[str]:
     labels, blank, separator = (json.loads(metadata[key]) for key in ("labels", "blank", "separator"))
-    decoder, texts = Decoder(labels, blank=blank, separator=separator), []
+    decoder, texts = CTCDecoder(labels, blank=blank, separator=separator), []
     for clip in clips:
         first, second, *runs = session.run(None, clip)
         if runs:  # the graph has decoded

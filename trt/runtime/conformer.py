@@ -18,7 +18,7 @@ from common.recognition.transcripts import Transcript, Word
 from common.text.pieces import Pieces
 from fastconformer.hearing.long_audio import ChunkOptions, cut, recognised, whole_chunks
 from fastconformer.hearing.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_host_decoder
-from fastconformer.hypotheses import Decoded, Hypothesis, hypothesis_of, joined, transcript_of, words_in
+from fastconformer.hypotheses import DecodedLabels, Hypothesis, hypothesis_of, joined, transcript_of, words_in
 from fastconformer.transducer.host_beam import decode_parts
 from fastconformer.transducer.host_decoder import HostDecoder
 from fastconformer.transducer.weights import of_named
@@ -202,7 +202,7 @@ def _best_path(path_S2: np.ndarray, pieces: Pieces) -> Hypothesis:
     first = np.flatnonzero(np.diff(best_S, prepend=-1))
     spans = [(int(a), int(b)) for a, b in zip(first, [*first[1:], len(best_S)], strict=True)]
     spans = [(start, end) for start, end in spans if best_S[start] != pieces.blank]
-    decoded = Decoded(
+    decoded = DecodedLabels(
         [int(best_S[start]) for start, _ in spans],
         [start for start, _ in spans],
         [end - start for start, end in spans],

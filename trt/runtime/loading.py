@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from trt.facts import ModelError
 from trt.runtime import engine
-from trt.runtime.recognizer import Model, Network, Recognizer
+from trt.runtime.recognizer import Network, OnnxModel, Recognizer
 
 if TYPE_CHECKING:  # pieces and native decoders are imported where a model wants them
     from trt.runtime.conformer import PieceRecognizer
@@ -32,7 +32,7 @@ def network(path: Path, *, threads: int = 0, runtime: Runtime = "onnxruntime") -
     """What runs the graph in `path`; arguments and errors as of `load`."""
     is_engine = path.suffix == ".engine" and path.is_file()
     if runtime == "onnxruntime":
-        return engine.load(path) if is_engine else Model(path, threads=threads)
+        return engine.load(path) if is_engine else OnnxModel(path, threads=threads)
     if is_engine:
         raise ModelError(f"{path}: an engine of TensorRT, which {runtime} does not run; give it an ONNX file")
     from trt.runtime.openvino import OpenVinoModel

@@ -14,8 +14,8 @@ import numpy as np
 import onnxruntime
 
 from common.audio.waveform import AudioError
-from common.recognition.chunks import Piece, chunks, in_batches, padded, several_at_once
-from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
+from common.recognition.chunks import AudioChunk, chunks, in_batches, padded, several_at_once
+from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
 from common.recognition.joining import Joined
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
@@ -43,7 +43,7 @@ class Network(Protocol):
         """The outputs by name."""
 
 
-class Model:
+class OnnxModel:
     """A file of `trt.export`: arrays in by name, arrays out by name, and the facts that it states of itself."""
 
     def __init__(self, path: Path, *, threads: int = 0):
@@ -85,7 +85,7 @@ class Recognizer:
 
     def __init__(self, model: Path | Network, *, threads: int = 0):
         """`threads`: of the network, 0 for one per core. Raises ModelError."""
-        self.network: Network = Model(model, threads=threads) if isinstance(model, Path) else model
+        self.network: Network = OnnxModel(model, threads=threads) if isinstance(model, Path) else model
         path, facts, inputs = self.network.path, self.network.facts, self.network.inputs
         if inputs != ["audio_BN", "samples_B"] or NEEDED - facts.keys():
             raise ModelError(
@@ -121,12 +121,12 @@ class Recognizer:
         found_BSV, frames_B = found
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
-    def decoder(self, options: DecodingOptions | None = None) -> Decoder:
+    def decoder(self, options: DecodingOptions | None = None) -> CTCDecoder:
         """What `stream` decodes with. Raises ConfigError for words or files that cannot be used, and ModelError for a
         search in a file that gives labels."""
         if self.decodes and options is not None and options.searches:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
-        return Decoder(self.labels, blank=self.blank, separator=self.separator, options=options)
+        return CTCDecoder(self.labels, blank=self.blank, separator=self.separator, options=options)
 
     def stream(
         self,
@@ -134,7 +134,7 @@ class Recognizer:
         *,
         batch_size: int = 8,
         chunk_seconds: float | None = None,
-        decoder: Decoder | None = None,
+        decoder: CTCDecoder | None = None,
         keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
         """Transcripts in order; what cannot be read has its `error` set.
@@ -151,7 +151,7 @@ class Recognizer:
             return (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else []
 
         # ONNX Runtime takes several calls at a time; an engine has buffers of its own.
-        on_cores = partial(several_at_once, run=run, most=self.threads) if isinstance(self.network, Model) else None
+        on_cores = partial(several_at_once, run=run, most=self.threads) if isinstance(self.network, OnnxModel) else None
         found = in_batches(
             read_ahead(recordings, self._read, on_error="skip"),
             lambda samples: self._pieces(samples, seconds),
@@ -188,7 +188,7 @@ class Recognizer:
             )
         return recording
 
-    def _pieces(self, samples: int, chunk_seconds: float) -> list[Piece]:
+    def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         if samples == 0:
             return []
         per_frame = self.samples_per_frame
@@ -200,7 +200,9 @@ class Recognizer:
             n_frames, longest=longest, context=self.context_frames, multiple=self.chunk_multiple
         ):
             after = samples if stop == n_frames else min(samples, stop * per_frame + beyond)
-            pieces.append(Piece(start * per_frame, after, first - start, WHOLE if end == n_frames else end - start))
+            pieces.append(
+                AudioChunk(start * per_frame, after, first - start, WHOLE if end == n_frames else end - start)
+            )
         return pieces
 
     def _transcript(self, recording: Recording, parts: Iterable[np.ndarray]) -> Transcript:

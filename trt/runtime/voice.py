@@ -18,23 +18,23 @@ import numpy as np
 from common import config
 from common.audio.waveform import Audio
 from fastpitch.front import planning
-from fastpitch.front.control import Speaker, to_hz
+from fastpitch.front.control import SpeakerStatistics, to_hz
 from fastpitch.front.planning import PlannedSentence
-from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
+from fastpitch.front.symbols import EncodedText, TextConfig, TextProcessor
 from fastpitch.speaking import sound
 from fastpitch.vocoders.networks.config import SAME_MEL
 from trt.facts import ModelError, usable
-from trt.runtime.recognizer import Model
+from trt.runtime.recognizer import OnnxModel
 from trt.runtime.sentences import Said, Saying, say_together
 
 FADE_FRAMES = 10  # at the end of every sentence, in which it fades to silence
 CHUNK_FRAMES = 64  # of a stream, 0.74 s
 
 
-class Sentence(NamedTuple):
+class SaidSentence(NamedTuple):
     """A sentence as it is said: its symbols, the frames, pitch (Hz) and energy they got, its mel spectrogram."""
 
-    encoded: Encoded
+    encoded: EncodedText
     frames_L: np.ndarray
     pitch_hz_L: np.ndarray
     energy_L: np.ndarray
@@ -51,7 +51,7 @@ class Vocoder:
 
     def __init__(self, path: Path, *, sigma: float = 0.9, seed: int = 0, threads: int = 0):
         """`sigma`, `seed`: of the noise that WaveGlow starts from. `threads`: 0 for one per core. Raises ModelError."""
-        self.network = Model(path, threads=threads)
+        self.network = OnnxModel(path, threads=threads)
         facts = self.network.facts
         if facts.get("task") != "vocoding":
             takes = ", ".join(self.network.inputs)
@@ -71,7 +71,7 @@ class Vocoder:
         """The same in pieces, each computed with the frames around it that it depends on."""
         frames, noise_TN = mel_MT.shape[1], self.noise(mel_MT.shape[1])
         for start in range(0, frames, chunk_frames):
-            yield self.sounds([Cut(mel_MT, noise_TN, start, min(frames, start + chunk_frames))])[0]
+            yield self.sounds([NoisyCut(mel_MT, noise_TN, start, min(frames, start + chunk_frames))])[0]
 
     def noise(self, frames: int) -> np.ndarray | None:
         """The noise that so many frames of a spectrogram start from, float32 [T, N]; None where there is none."""
@@ -80,7 +80,7 @@ class Vocoder:
         draw = np.random.default_rng(self.seed)
         return (self.sigma * draw.standard_normal((frames, self.hop_samples))).astype(np.float32)
 
-    def sounds(self, cuts: Sequence["Cut"]) -> list[np.ndarray]:
+    def sounds(self, cuts: Sequence["NoisyCut"]) -> list[np.ndarray]:
         """The sound of some frames of each of several spectrograms, in one batch: of each as if it were alone."""
         around = self.context_frames
         heard = [slice(max(0, cut.start - around), min(cut.mel_MT.shape[1], cut.end + around)) for cut in cuts]
@@ -102,7 +102,7 @@ class Vocoder:
         ]
 
 
-class Cut(NamedTuple):
+class NoisyCut(NamedTuple):
     """Frames `start` to `end` of a spectrogram, and the noise of all of it where a vocoder starts from one."""
 
     mel_MT: np.ndarray
@@ -111,10 +111,10 @@ class Cut(NamedTuple):
     end: int
 
 
-def _speaker(mean: float, deviation: float, *limits: float | str) -> Speaker:
+def _speaker(mean: float, deviation: float, *limits: float | str) -> SpeakerStatistics:
     """What a voice is described by; files of before have no limits. Raises ValueError and TypeError."""
     lowest, highest = limits if len(limits) == 2 else (mean - 2 * deviation, mean + 2 * deviation)
-    found = Speaker(float(mean), float(deviation), float(lowest), float(highest))
+    found = SpeakerStatistics(float(mean), float(deviation), float(lowest), float(highest))
     if not all(map(math.isfinite, found)):
         raise ValueError(f"a voice of {found}")
     return found
@@ -125,7 +125,7 @@ class Synthesizer:
 
     def __init__(self, path: Path, vocoder: Vocoder, *, threads: int = 0, **reading: Any):
         """`reading`: fields of `TextConfig` that replace those of the model. Raises ModelError and ValueError."""
-        self.network, self.vocoder = Model(path, threads=threads), vocoder
+        self.network, self.vocoder = OnnxModel(path, threads=threads), vocoder
         facts = self.network.facts
         if facts.get("task") != "synthesis" or facts.get("part") != "whole":
             takes = ", ".join(self.network.inputs)
@@ -169,14 +169,14 @@ class Synthesizer:
         """The next piece of each of several texts: what each would say alone."""
         return say_together(sayings, sentences=self._begun, sounds=self._sounds, sample_rate=self.sample_rate)
 
-    def sentence(self, piece: PlannedSentence) -> Sentence:
+    def sentence(self, piece: PlannedSentence) -> SaidSentence:
         """What is said for a piece with symbols. Raises SpeechError."""
         (found,) = self.sentences([piece])
         if isinstance(found, SpeechError):
             raise found
         return found
 
-    def sentences(self, pieces: Sequence[PlannedSentence]) -> list[Sentence | SpeechError]:
+    def sentences(self, pieces: Sequence[PlannedSentence]) -> list[SaidSentence | SpeechError]:
         """What is said for several pieces with symbols, in one batch: for each what it gets alone.
 
         Pitch beyond a speaker's range is limited.
@@ -189,7 +189,7 @@ class Synthesizer:
         problems = map(self._problem, found)
         return [SpeechError(told) if told else said for told, said in zip(problems, found, strict=True)]
 
-    def _predicted(self, pieces: Sequence[PlannedSentence]) -> list[Sentence]:
+    def _predicted(self, pieces: Sequence[PlannedSentence]) -> list[SaidSentence]:
         lengths_B = np.array([len(piece.encoded.tokens) for piece in pieces])
 
         def padded(rows: Iterable[np.ndarray], padding: float) -> np.ndarray:
@@ -216,7 +216,7 @@ class Synthesizer:
         }
         said = self.network.run(**{name: inputs[name] for name in self.network.inputs})
         return [
-            Sentence(
+            SaidSentence(
                 piece.encoded,
                 said["symbol_frames_BL"][i, :symbols],
                 to_hz(said["spoken_pitch_BL"][i, :symbols], self.voices[piece.speaker]),
@@ -227,7 +227,7 @@ class Synthesizer:
             for i, (piece, symbols) in enumerate(zip(pieces, lengths_B, strict=True))
         ]
 
-    def _problem(self, sentence: Sentence) -> str:
+    def _problem(self, sentence: SaidSentence) -> str:
         if not np.isfinite(sentence.mel_MT).all():
             return f"{self.name} gives NaN; its weights are damaged, or a control is far too great"
         if not sentence.mel_MT.shape[1]:
@@ -250,7 +250,7 @@ class Synthesizer:
         cuts, gains = [], []
         for saying in sayings:
             mel_MT, noise_TN, gain_T = saying.sentence
-            cuts.append(Cut(mel_MT, noise_TN, saying.frames_said, saying.until_frame))
+            cuts.append(NoisyCut(mel_MT, noise_TN, saying.frames_said, saying.until_frame))
             gains.append(gain_T)
         hop, fade = self.hop_samples, FADE_FRAMES * self.hop_samples
         said = zip(cuts, sayings, gains, self.vocoder.sounds(cuts), strict=True)

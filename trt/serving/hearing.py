@@ -26,7 +26,7 @@ SMALL = 1 << 18  # bytes of the recording
 SOON = 1 << 18  # samples of all its channels
 
 
-class Lane(Protocol):
+class RecognitionLane(Protocol):
     """What answers recordings, several at a time."""
 
     def start(self) -> None:
@@ -58,11 +58,11 @@ class Hearing:
         metrics: Metrics,
         delay_seconds: float,
         most: int,
-        engine: Lane | None = None,
+        engine: RecognitionLane | None = None,
     ):
         self.ears, self._limits, self._budget, self._metrics = ears, limits, budget, metrics
-        self._short: Lane
-        self._long: Lane
+        self._short: RecognitionLane
+        self._long: RecognitionLane
         seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
         if engine is not None:
             self._short = self._long = engine
@@ -74,7 +74,7 @@ class Hearing:
         metrics.gauge("speech_waiting", waiting, lambda: sum(map(len, self._lanes)))
 
     @property
-    def _lanes(self) -> set[Lane]:
+    def _lanes(self) -> set[RecognitionLane]:
         return {self._short, self._long}
 
     def start(self) -> None:

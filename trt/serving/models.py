@@ -40,7 +40,7 @@ class Ears(NamedTuple):
         return list(self.asr.stream(recordings, batch_size=self.batch_size, **self.options))
 
 
-class Spoken(NamedTuple):
+class SpokenWord(NamedTuple):
     """A word as it was said: seconds from the start, its mean pitch in Hz (0 where it has no voice) and its energy."""
 
     text: str
@@ -50,7 +50,7 @@ class Spoken(NamedTuple):
     energy: float
 
 
-class Voice(NamedTuple):
+class ServedVoice(NamedTuple):
     """A voice: FastPitch and a vocoder."""
 
     name: str
@@ -89,7 +89,7 @@ class Voice(NamedTuple):
         said = [self.sentence(piece) for piece in planned if piece.encoded.tokens]
         return sum(int(sentence.frames_L.sum()) * self.hop_samples for sentence in said) + pauses
 
-    def words(self, planned: Sequence[PlannedSentence]) -> list[Spoken]:
+    def words(self, planned: Sequence[PlannedSentence]) -> list[SpokenWord]:
         """What is to be said, word by word, without its sound."""
         seconds = self.hop_samples / self.sample_rate
         found, start = [], 0.0
@@ -101,7 +101,7 @@ class Voice(NamedTuple):
                 for text, first, last in said.encoded.words:
                     voiced = [hz for hz in said.pitch_hz_L[first : last + 1] if hz > 0]
                     pitch, energy = float(np.mean(voiced or [0.0])), float(said.energy_L[first : last + 1].mean())
-                    found.append(Spoken(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
+                    found.append(SpokenWord(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
                 start += float(said.frames_L.sum()) * seconds
             start += piece.pause_ms / 1000
         return found
@@ -157,7 +157,7 @@ def load_ears(
             raise ModelError(f"{path}: is a {family}; expected a recogniser")
 
 
-def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> Voice:
+def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:
     """The voice of an acoustic model and a vocoder, both ONNX files of trt.export or both checkpoints.
 
     Raises ModelError, CheckpointError and VocoderError.
@@ -170,7 +170,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         own = speech.Synthesizer(tts, speech.Vocoder(vocoder, threads=threads), threads=threads)
         speakers = len(own.voices)
         how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
-        return Voice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
+        return ServedVoice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
     from fastpitch.vocoders.vocoder import CHUNK_FRAMES, Cut
 
@@ -197,7 +197,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
             sample_rate=voice.sample_rate,
         )
 
-    return Voice(
+    return ServedVoice(
         name=tts.stem,
         sample_rate=voice.sample_rate,
         hop_samples=voice.hop_samples,

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 _log = logging.getLogger("trt.serve")
 
 
-class Event(NamedTuple):
+class WyomingEvent(NamedTuple):
     """One message."""
 
     type: str
@@ -106,7 +106,7 @@ class _Client:
         self._format: tuple[int, int, int] | None = None
         self._held = 0
 
-    async def read(self) -> Event | None:
+    async def read(self) -> WyomingEvent | None:
         """The next event; None at the end. Raises RequestError for what is none."""
         line = b"a line without end"
         try:
@@ -121,14 +121,14 @@ class _Client:
                 raise ValueError(sizes)
             async with asyncio.timeout(self._server._limits.client_seconds):
                 line, payload = [await self._reader.readexactly(size) for size in sizes]
-            return Event(kind, data | dict(json.loads(line or b"{}")), payload)
+            return WyomingEvent(kind, data | dict(json.loads(line or b"{}")), payload)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             found, expected = line[:60].decode("utf-8", "replace").strip(), "expected an object of JSON with a type"
             raise RequestError(
                 400, f"no event of Wyoming's protocol: {found!r}; {expected}, and lengths up to {MOST_BYTES}"
             ) from None
 
-    async def answer(self, event: Event) -> None:
+    async def answer(self, event: WyomingEvent) -> None:
         """What an event asks for; types that are not known are passed over. Raises RequestError."""
         match event.type:
             case "describe":
@@ -144,7 +144,7 @@ class _Client:
             case "synthesize":
                 await self._speak(event.data)
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: WyomingEvent) -> None:
         found = tuple(event.data.get(name) for name in ("rate", "width", "channels"))
         rate, width, channels = found
         if not isinstance(rate, int) or width not in WIDTHS or not isinstance(channels, int):
@@ -196,7 +196,9 @@ class _Client:
         voice = data.get("voice")
         speaker = voice.get("speaker") if isinstance(voice, dict) else None
         try:
-            asked = speech.Asked(input=data.get("text") or "", voice=speaker or "default", response_format="pcm")
+            asked = speech.SpeechRequest(
+                input=data.get("text") or "", voice=speaker or "default", response_format="pcm"
+            )
         except ValueError:
             raise RequestError(400, "synthesize: nothing to say; expected a text") from None
         asked.sample_rate = speaking.voice.sample_rate

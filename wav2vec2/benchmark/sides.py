@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from common.audio import waveform
 from common.config import ConfigError
-from common.data.loading import Item
+from common.data.loading import SpeechItem
 from common.devices.precision import DTYPES, autocast, cast_for_inference, grad_scaler
 from common.text.vocabulary import is_special
 from common.training.optimizers import build_optimizer
 from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.checkpoints import huggingface
-from wav2vec2.contrastive.masking import Targets
+from wav2vec2.contrastive.masking import MaskedTargets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.contrastive.objective import contrast
 from wav2vec2.contrastive.reference import published_loss
@@ -171,12 +171,12 @@ def _is_compared(cfg: BenchmarkConfig) -> bool:
     return "transformers" in cfg.sides and cfg.model.shortening is None
 
 
-def _parts(cfg: BenchmarkConfig, batch_size: int, letters: Sequence[int] = ()) -> list[tuple[int, list[Item]]]:
+def _parts(cfg: BenchmarkConfig, batch_size: int, letters: Sequence[int] = ()) -> list[tuple[int, list[SpeechItem]]]:
     """cfg.concat_batches sub-batches with their seeds, each utterance with labels out of `letters`."""
     rows_BN = speech(cfg, batch_size * cfg.concat_batches).numpy()
     random = Random(cfg.seed)
     count = round(cfg.seconds * LETTERS_PER_SECOND) if letters else 0
-    items = [Item(i, str(i), row_N, random.choices(letters, k=count)) for i, row_N in enumerate(rows_BN)]
+    items = [SpeechItem(i, str(i), row_N, random.choices(letters, k=count)) for i, row_N in enumerate(rows_BN)]
     starts = range(0, len(items), batch_size)
     return [(cfg.seed + start, items[start : start + batch_size]) for start in starts]
 
@@ -257,7 +257,7 @@ def _theirs(architecture: str, cfg: BenchmarkConfig) -> nn.Module:
     return getattr(transformers, architecture)(about)
 
 
-def _negatives(parts: Sequence[Targets]) -> Tensor:
+def _negatives(parts: Sequence[MaskedTargets]) -> Tensor:
     """Distractors as transformers numbers them: by frame of the whole batch, for every frame."""
     masks_BS = torch.cat([part.mask_BS for part in parts])
     negatives_BSK = torch.zeros(*masks_BS.shape, parts[0].distractors_BMK.shape[2], dtype=torch.long)

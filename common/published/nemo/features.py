@@ -3,11 +3,11 @@
 import torch
 
 from common.features import LogMelConfig, mel_filters
-from common.published.nemo.settings import Settings
+from common.published.nemo.settings import NemoSettings
 from common.runs.checkpoint import CheckpointError
 
 
-def features_of(s: Settings) -> LogMelConfig:
+def features_of(s: NemoSettings) -> LogMelConfig:
     """Those of the section `s`. Raises CheckpointError for what is not known."""
     rate = s.number("sample_rate", 16_000, most=192_000)
     window = round(s.real("window_size", 0.02) * rate)

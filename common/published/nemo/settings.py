@@ -9,7 +9,7 @@ from common.runs.checkpoint import CheckpointError
 _NO_DEFAULT = object()
 
 
-class Settings:
+class NemoSettings:
     """The settings of a section. Every one is taken once; `done` names those that nobody asked for."""
 
     def __init__(self, values: Any, name: str, source: str):
@@ -88,9 +88,9 @@ class Settings:
                 f"{self.source}: {self._full('_target_')} = {found!r} is not known; expected {' or '.join(names)}"
             )
 
-    def section(self, key: str) -> "Settings":
+    def section(self, key: str) -> "NemoSettings":
         """The settings under one of these."""
-        return Settings(self.take(key), self._full(key), self.source)
+        return NemoSettings(self.take(key), self._full(key), self.source)
 
     def ignore(self, keys: Iterable[str]) -> None:
         """Settings that do not change what a trained model computes."""

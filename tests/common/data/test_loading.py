@@ -17,7 +17,7 @@ import torch
 from common.audio import silence, waveform
 from common.data import loading
 from common.data.batching import bucketed_batches
-from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader, stand_in
+from common.data.loading import Failure, LoadingError, SpeechDataset, SpeechItem, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
@@ -46,13 +46,13 @@ def utterances(tmp_path) -> list[Utterance]:
 
 def samples(dataset: SpeechDataset, index: int, epoch: int = 0) -> np.ndarray:
     item = dataset.item(index, epoch)
-    assert isinstance(item, Item), item
+    assert isinstance(item, SpeechItem), item
     return item.samples
 
 
 def test_an_item_is_the_recording_at_the_wanted_rate_with_its_encoded_text(utterances):
     item = SpeechDataset(utterances, encode=encode, sample_rate=16000)[3]
-    assert isinstance(item, Item)
+    assert isinstance(item, SpeechItem)
     assert (item.index, item.id, item.target) == (3, "clip3", [97, 98, 99])
     np.testing.assert_array_equal(item.samples, waveform.read(utterances[3].audio, sample_rate=16000).samples)
 
@@ -209,8 +209,8 @@ def test_real_speech_loads_as_it_is():
 class Dying(SpeechDataset):
     """Gives batches for ever, until one of its workers is killed."""
 
-    def item(self, index: int, epoch: int) -> Item | Failure:
-        return Item(index, f"u{index}" * 20, np.ones(2000 + index, np.float32), list(range(20)))
+    def item(self, index: int, epoch: int) -> SpeechItem | Failure:
+        return SpeechItem(index, f"u{index}" * 20, np.ones(2000 + index, np.float32), list(range(20)))
 
 
 @pytest.mark.slow

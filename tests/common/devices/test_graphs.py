@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from common.devices.graphs import GraphRunner, Recording
+from common.devices.graphs import GraphRunner, RecordedGraph
 
 
 class Two(NamedTuple):
@@ -21,7 +21,7 @@ def record(network, arguments, memory):
             own.copy_(new)
 
     RECORDED.append([tuple(tensor.shape) for tensor in arguments])
-    return Recording(replay, arguments, result)
+    return RecordedGraph(replay, arguments, result)
 
 
 RECORDED: list[list[tuple[int, ...]]] = []

@@ -11,7 +11,7 @@ import torch
 import ctc
 import fastconformer
 from common.config import ConfigError
-from common.recognition.decoding import Decoder, DecodingOptions
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from ctc.ngram import estimate
 from fastconformer.recognizer import Recognizer
 from tests.fastconformer.checkpoints import archives
@@ -164,7 +164,7 @@ def test_without_a_language_model_of_a_transducer_there_is_no_internal_weight(as
     with refused:
         asr.decoder(options, head="ctc")
     with refused:
-        Decoder(["a", " ", ""], blank=2, options=options)
+        CTCDecoder(["a", " ", ""], blank=2, options=options)
     with pytest.raises(ValueError, match=r"internal_weight = -0.1: expected a number, at least 0"):
         DecodingOptions(internal_weight=-0.1)
 

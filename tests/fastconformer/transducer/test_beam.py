@@ -15,14 +15,14 @@ from ctc.ngram import estimate
 from fastconformer.transducer import _beam_library, reference
 from fastconformer.transducer import beam as beam_module
 from fastconformer.transducer._beam_library import beam_functions
-from fastconformer.transducer.beam import BeamOptions, BeamSearch, Candidate
+from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.losses import rnnt_loss
 from fastconformer.transducer.weights import DecoderWeights
 from tests.fastconformer import golden
 
 LABELS = ("a", "b", "▁")
-WIDE = BeamOptions(beam=2000, n_best=20, drop=-math.inf)
+WIDE = TransducerBeamOptions(beam=2000, n_best=20, drop=-math.inf)
 
 
 @pytest.fixture(params=["native", "python"])
@@ -135,7 +135,7 @@ def test_the_best_sequences_are_those_of_brute_force(
         how = {"scorer": scorer, "internal_weight": internal}
         expected = brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, **how)
         beam = 120 if path == "python" else 2000
-        options = BeamOptions(beam=beam, n_best=20, drop=-math.inf, internal_weight=internal)
+        options = TransducerBeamOptions(beam=beam, n_best=20, drop=-math.inf, internal_weight=internal)
         (found,) = BeamSearch(weights, options)(
             encoded_BSC, [encoded_BSC.shape[1]], max_symbols=max_symbols, scorers=scorer
         )
@@ -154,7 +154,7 @@ def test_sequences_that_cannot_reach_max_symbols_are_summed_exactly_and_all_of_t
     is_off = []
     for seed in range(6 if path == "native" else 3):
         weights, encoded_BSC = tiny([(), (0, 1, 2), (0, 2)][seed % 3], seed, frames=2)
-        options = BeamOptions(beam=1200, n_best=1200, drop=-math.inf)
+        options = TransducerBeamOptions(beam=1200, n_best=1200, drop=-math.inf)
         (found,) = BeamSearch(weights, options)(encoded_BSC, [2], max_symbols=max_symbols)
         exact = Alignments(encoded_BSC[0], weights, max_symbols)
         assert sum(math.exp(candidate.log_prob) for candidate in found) == pytest.approx(1, abs=1e-4)
@@ -184,7 +184,7 @@ def test_sequences_that_cannot_reach_max_symbols_are_summed_exactly_and_all_of_t
 def test_a_beam_that_takes_too_much_is_refused_before_it_is_searched(change, told):
     weights, encoded_BSC = tiny((), seed=0)
     with pytest.raises(ValueError, match=told):
-        BeamSearch(weights, BeamOptions(**change))(encoded_BSC, [3], max_symbols=1000)
+        BeamSearch(weights, TransducerBeamOptions(**change))(encoded_BSC, [3], max_symbols=1000)
     with pytest.raises(ValueError, match="max_symbols: expected 1000 at most, found 1000000000"):
         BeamSearch(weights)(encoded_BSC, [3], max_symbols=10**9)
     with pytest.raises(ValueError, match="max_symbols: expected 1000 at most, found 1000000000"):
@@ -196,7 +196,9 @@ def test_a_beam_that_takes_too_much_is_refused_before_it_is_searched(change, tol
 def test_the_score_of_rnnt_is_minus_its_loss(path: str):
     weights, encoded_BSC = tiny((), seed=5)
     weights.output_bias[weights.blank] += 3  # so that no alignment worth counting has ten labels on a frame
-    (found,) = BeamSearch(weights, BeamOptions(beam=100, n_best=5, drop=-math.inf))(encoded_BSC, [3], max_symbols=10)
+    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=100, n_best=5, drop=-math.inf))(
+        encoded_BSC, [3], max_symbols=10
+    )
     for candidate in found:
         tokens = candidate.decoded.tokens
         states = [reference.predict(weights.blank, reference.start_state(weights), weights)]
@@ -224,7 +226,7 @@ def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...
     if scored:
         model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
         scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
-    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, drop=-12, internal_weight=0.4))
+    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=3, drop=-12, internal_weight=0.4))
     found = search(encoded_BSC, frames, max_symbols=3, scorers=scorer)
     for b, n in enumerate(frames):
         how = {"beam": 5, "drop": -12, "max_symbols": 3, "scorer": scorer, "internal_weight": 0.4}
@@ -237,7 +239,7 @@ def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...
         assert len(found[b]) == min(3, len(expected))
 
 
-def same(one: list[list[Candidate]], other: list[list[Candidate]]) -> bool:
+def same(one: list[list[BeamCandidate]], other: list[list[BeamCandidate]]) -> bool:
     return one == other
 
 
@@ -246,7 +248,7 @@ def test_an_utterance_gives_the_same_alone_in_any_batch_and_on_any_number_of_thr
     if beam_functions() is None:
         pytest.skip("no compiler")
     weights, (encoded_BSC, frames_B) = golden.decoder_weights(name), golden.encoded(name)
-    search = BeamSearch(weights, BeamOptions(beam=4, n_best=4))
+    search = BeamSearch(weights, TransducerBeamOptions(beam=4, n_best=4))
     together = search(encoded_BSC, frames_B)
     torch.set_num_threads(2)
     try:
@@ -263,7 +265,7 @@ def test_the_library_need_not_keep_all_prefixes_of_a_long_recording():
     weights = golden.random_weights(labels=8, width=6, seed=2)
     weights.output_bias[weights.blank] -= 1
     encoded_BSC = torch.randn(1, 1500, 6, generator=torch.Generator().manual_seed(0))
-    (found,) = BeamSearch(weights, BeamOptions(beam=3, n_best=2))(encoded_BSC, [1500], max_symbols=2)
+    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=3, n_best=2))(encoded_BSC, [1500], max_symbols=2)
     best = found[0].decoded
     assert len(best.tokens) > 800
     assert best.frames == sorted(best.frames)
@@ -279,7 +281,7 @@ def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: 
     if durations:
         weights.output_bias[weights.blank + 1] += 100  # jumps of 0
     encoded_BSC = torch.randn(3, 400, 6, generator=torch.Generator().manual_seed(0))
-    frames_B, options = [400, 12, 300], BeamOptions(beam=12, n_best=5, drop=-math.inf)
+    frames_B, options = [400, 12, 300], TransducerBeamOptions(beam=12, n_best=5, drop=-math.inf)
     expected = BeamSearch(weights, options)(encoded_BSC, frames_B, max_symbols=12)
     calls = []
     searched = _beam_library._searched
@@ -316,18 +318,18 @@ def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str
     with pytest.raises(ValueError, match="encoded: (utterance 0: )?its frames hold NaN"):
         search(encoded_BSC, [3])
     with pytest.raises(ValueError, match="n_best: expected between 1 and the beam of 4, found 5"):
-        BeamOptions(n_best=5)
+        TransducerBeamOptions(n_best=5)
     with pytest.raises(ValueError, match="drop: expected at most 0, found 1"):
-        BeamOptions(drop=1)
+        TransducerBeamOptions(drop=1)
     with pytest.raises(ValueError, match="internal_weight: expected a number, at least 0, found -1"):
-        BeamOptions(internal_weight=-1)
+        TransducerBeamOptions(internal_weight=-1)
     with pytest.raises(ValueError, match="memory: expected at least 1 byte, found 0"):
-        BeamOptions(memory=0)
+        TransducerBeamOptions(memory=0)
 
 
 def in_pieces(
     search: BeamSearch, encoded_SC: Tensor, sizes: list[int], *, max_symbols: int = 10, scorer: ctc.Scorer | None = None
-) -> tuple[list[int], list[Candidate]]:
+) -> tuple[list[int], list[BeamCandidate]]:
     """What is settled before the end, label by label, and all candidates at the end, of frames that come in pieces."""
     state, settled, at, i = search.start(1), list[int](), 0, 0
     before = list[list]([[] for _ in range(5)])
@@ -361,7 +363,7 @@ def in_pieces(
         before = [[*old, *own[:count]] for old, own in zip(before, parts, strict=True)]
 
 
-def unsettled(candidates: list[Candidate]) -> list[Candidate]:
+def unsettled(candidates: list[BeamCandidate]) -> list[BeamCandidate]:
     return [candidate._replace(settled=0) for candidate in candidates]
 
 
@@ -402,7 +404,7 @@ def test_pieces_of_any_size_give_what_all_frames_at_once_do(
         model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
         labels = [chr(97 + i) for i in range(20)]
         scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
-    search = BeamSearch(weights, BeamOptions(beam=5, n_best=3, room=room, internal_weight=internal))
+    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=3, room=room, internal_weight=internal))
     state = search.start(1) if room else None  # without one there is always room
     (expected,) = search(encoded_SC[None], [len(encoded_SC)], max_symbols=3, scorers=scorer, state=state)
     assert len(expected[0].decoded.tokens) > 30
@@ -421,7 +423,7 @@ def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.Monke
     encoded_BSC = 1.5 * torch.randn(2, 20, 12, generator=torch.Generator().manual_seed(1))
     own = ctc.ScorerOptions(unit="token")
     scorer = ctc.Scorer([chr(97 + i) for i in range(20)], hot_words={"cab": 3.0}, options=own)
-    search = BeamSearch(weights, BeamOptions(beam=5, n_best=5, internal_weight=0.1))
+    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=5, internal_weight=0.1))
     found, draw, empty = [], np.random.default_rng(0), np.empty
     for values in ([0.0], *[[math.nan, -1e30]] * 5):
 
@@ -442,7 +444,7 @@ def test_many_utterances_in_pieces_give_what_each_gives_alone():
         pytest.skip("no compiler")
     weights = golden.random_weights(labels=20, durations=(0, 1, 2), layers=1, seed=4)
     encoded_BSC = torch.randn(5, 40, 12, generator=torch.Generator().manual_seed(2))
-    search = BeamSearch(weights, BeamOptions(beam=4, n_best=2))
+    search = BeamSearch(weights, TransducerBeamOptions(beam=4, n_best=2))
     state, tokens = search.start(5), [list[int]() for _ in range(5)]
     for at in range(0, 40, 8):
         counts = [min(8, max(0, n - at)) for n in (40, 33, 0, 8, 1)]
@@ -462,7 +464,7 @@ def test_a_state_has_constant_size_and_its_copy_is_one_for_frames_that_may_chang
         pytest.skip("no compiler")
     weights = golden.random_weights(labels=8, durations=(0, 1, 2), width=6, seed=2)
     encoded_SC = torch.randn(3000, 6, generator=torch.Generator().manual_seed(0))
-    search = BeamSearch(weights, BeamOptions(beam=3))
+    search = BeamSearch(weights, TransducerBeamOptions(beam=3))
     state = search.start(1)
     (size,) = [part.nbytes for part in state.utterances]
     open_labels = 0
@@ -493,7 +495,7 @@ def test_pieces_need_the_native_library_and_states_of_all_utterances(path: str):
     with pytest.raises(ValueError, match="state: expected that of 1 utterances, found 2"):
         search(encoded_BSC, [3], state=search.start(2))
     with pytest.raises(ValueError, match="room: expected more than twice the beam of 4, or 0, found 8"):
-        BeamOptions(room=8)
+        TransducerBeamOptions(room=8)
     far = golden.random_weights(labels=3, durations=(0, 5000), width=6)
     with pytest.raises(ValueError, match="durations: expected at most 4096 frames, found 5000"):
         BeamSearch(far)
@@ -510,7 +512,9 @@ def test_a_network_that_never_says_blank_gives_all_its_labels(durations):
     (expected,) = Decoder(weights)(encoded_BSC, [frames], max_symbols=max_symbols)
     assert len(expected.tokens) == frames * max_symbols
     for beam in (1, 3):
-        ((found,),) = BeamSearch(weights, BeamOptions(beam=beam))(encoded_BSC, [frames], max_symbols=max_symbols)
+        ((found,),) = BeamSearch(weights, TransducerBeamOptions(beam=beam))(
+            encoded_BSC, [frames], max_symbols=max_symbols
+        )
         assert len(found.decoded.tokens) == len(expected.tokens)
         assert found.decoded.frames == expected.frames
         assert beam > 1 or found.decoded.tokens == expected.tokens

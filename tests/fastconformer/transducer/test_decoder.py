@@ -13,7 +13,7 @@ import ctc
 from ctc.ngram import estimate
 from fastconformer.benchmark.heads import calibrate, random_frames, random_heads, rates
 from fastconformer.benchmark.label_looping import LabelLooping
-from fastconformer.hypotheses import Decoded
+from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer import decoder, reference
 from fastconformer.transducer._decoder_library import functions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
@@ -45,7 +45,7 @@ def random_problem(
     return weights, encoded_BSC, torch.tensor([40, 31, 0, 7, 1])
 
 
-def assert_same(found: Sequence[Decoded], expected: Sequence[Decoded]) -> None:
+def assert_same(found: Sequence[DecodedLabels], expected: Sequence[DecodedLabels]) -> None:
     for one, other in zip(found, expected, strict=True):
         assert one[:3] == other[:3]
         assert one.confidence == pytest.approx(other.confidence, abs=1e-5)

@@ -137,8 +137,10 @@ def test_the_gradient_of_an_utterance_is_bitwise_the_same_alone_and_in_a_batch()
 
 def read_cells(inputs: Inputs, labels: Labels, durations: tuple[int, ...], **options) -> list[int]:
     """Of how many cells of each utterance the joint was computed: they have a sum of exponentials."""
-    own = _loss_library.Options(blank=11, durations=durations, **options)
-    found = _loss_library.joint_losses(*(x.detach() for x in inputs), _loss_library.Labels(*labels), own, "relu")
+    own = _loss_library.TransducerLossOptions(blank=11, durations=durations, **options)
+    found = _loss_library.joint_losses(
+        *(x.detach() for x in inputs), _loss_library.TransducerTargets(*labels), own, "relu"
+    )
     counts = []
     for lattice, T, L in zip(found.lattices.split(found.sizes_B2[:, 0].tolist()), *labels[1:], strict=True):
         stride, planes = -(-(int(L) + 1) // 8) * 8, 5 + len(durations)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fastconformer.transducer import _loss_library, losses, reference
-from fastconformer.transducer._loss_library import Labels, Options
+from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.losses import rnnt_loss, tdt_loss
 from tests.ctc.losses import random_layout
 from tests.data import shared
@@ -134,8 +134,8 @@ def test_every_instruction_set_gives_the_same(durations: tuple[int, ...], instru
     ):
         torch.manual_seed(1)
         logits = (2 * torch.randn(3, 12, 6, 150 + len(durations))).to(dtype)
-        labels = Labels(torch.randint(0, 149, (3, 5)), torch.tensor([12, 9, 5]), torch.tensor([5, 2, 4]))
-        options = Options(blank=149, durations=durations, skip_below=0, instruction_set=instruction_set)
+        labels = TransducerTargets(torch.randint(0, 149, (3, 5)), torch.tensor([12, 9, 5]), torch.tensor([5, 2, 4]))
+        options = TransducerLossOptions(blank=149, durations=durations, skip_below=0, instruction_set=instruction_set)
         try:
             found, lattices = _loss_library.losses(logits, labels, options)
         except RuntimeError as error:

@@ -28,7 +28,7 @@ from trt.export.command import ExportConfig, main
 from trt.facts import ModelError
 from trt.model_repository import ModelRepositoryConfig
 from trt.quantisation.reduced import to_int8
-from trt.runtime.recognizer import Model, Recognizer
+from trt.runtime.recognizer import OnnxModel, Recognizer
 from trt.runtime.voice import Vocoder
 
 SEPARABLE = ModelConfig(
@@ -154,7 +154,7 @@ def test_every_control_of_fastpitch_arrives(voice):
 def test_encoder_and_decoder_of_fastpitch_make_together_what_the_whole_makes(voice, tmp_path):
     for part in ("encoder", "decoder"):
         main(ExportConfig(checkpoint=voice / "tts.pt", out=tmp_path / f"{part}.onnx", part=part))
-    whole, encoder, decoder = map(Model, (voice / "tts.onnx", tmp_path / "encoder.onnx", tmp_path / "decoder.onnx"))
+    whole, encoder, decoder = map(OnnxModel, (voice / "tts.onnx", tmp_path / "encoder.onnx", tmp_path / "decoder.onnx"))
     graph = fastpitch_export.graph(fastpitch.load(voice / "tts.pt", device="cpu"))
     inputs = {name: value.numpy() for name, value in graph.checks[0].items()}
     expected, symbols = whole.run(**inputs), encoder.run(**inputs)

@@ -11,7 +11,7 @@ from common.features import TTS, LogMel
 from common.interruption import leave_group
 from fastpitch.vocoders.config import DataConfig
 from fastpitch.vocoders.training import data
-from fastpitch.vocoders.training.data import Segment, SegmentDataset
+from fastpitch.vocoders.training.data import ClipSegment, SegmentDataset
 from tests.fastpitch.vocoders.corpus import LENGTHS, RATE, write_corpus
 
 MARGIN = 512
@@ -38,7 +38,7 @@ def test_a_segment_is_a_piece_of_the_clip_that_starts_at_a_frame(root):
     starts = set()
     for epoch in range(20):
         segment, clip = clips[epoch, 0], whole(root, 0)
-        assert isinstance(segment, Segment)
+        assert isinstance(segment, ClipSegment)
         inner = segment.samples[MARGIN:-MARGIN]
         start = next(s for s in range(0, len(clip), 256) if np.array_equal(clip[s : s + 2048], inner))
         starts.add(start)
@@ -48,7 +48,7 @@ def test_a_segment_is_a_piece_of_the_clip_that_starts_at_a_frame(root):
 @pytest.mark.parametrize(("index", "length"), [(1, 2048), (2, 2049), (3, 500)])
 def test_a_clip_as_long_as_a_segment_or_shorter_is_taken_whole_and_followed_by_silence(root, index, length):
     segment, clip = dataset(root)[index], whole(root, index)
-    assert isinstance(segment, Segment)
+    assert isinstance(segment, ClipSegment)
     kept = min(length, 2048)
     assert len(clip) == length
     np.testing.assert_array_equal(segment.samples[MARGIN : MARGIN + kept], clip[:kept])
@@ -85,7 +85,7 @@ def test_several_segments_of_a_clip_differ(root):
 
 def test_a_clip_is_scaled_to_the_peak(root):
     clip = dataset(root, peak=0.95).clip(0)
-    assert isinstance(clip, Segment)
+    assert isinstance(clip, ClipSegment)
     assert np.abs(clip.samples).max() == pytest.approx(0.95)
 
 
@@ -144,7 +144,7 @@ def test_other_rates_are_resampled(tmp_path):
     waveform.write(tmp_path / "wavs" / "a.wav", np.zeros(48000, np.float32), 48000)
     (tmp_path / "train.txt").write_text("wavs/a.wav|a\n")
     clip = dataset(tmp_path).clip(0)
-    assert isinstance(clip, Segment)
+    assert isinstance(clip, ClipSegment)
     assert len(clip.samples) == RATE
 
 
