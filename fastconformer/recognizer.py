@@ -83,6 +83,21 @@ class Recognizer:
         self.head, self.confidence, self.lookaheads = head, confidence, lookaheads
 
     @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return self.feature_config.sample_rate
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that it writes, where the model says."""
+        return ()
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Length of the chunks, in seconds, that long recordings are heard in."""
+        return ChunkOptions.chunk_seconds
+
+    @property
     def samples_per_frame(self) -> int:
         """Samples of audio from one encoder frame to the next."""
         return self.feature_config.hop_samples * self.config.encoder.subsampling

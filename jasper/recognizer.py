@@ -60,6 +60,21 @@ class Recognizer:
         self.log_mel = LogMel(cfg.features).to(self.device).eval()
 
     @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return self.config.features.sample_rate
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The language of the texts that it has learned, where the configuration says."""
+        return () if self.config.data.language in ("auto", "none") else (self.config.data.language,)
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Longest stretch, in seconds, that the network hears at once."""
+        return CHUNK_SECONDS
+
+    @property
     def samples_per_frame(self) -> int:
         """Samples of audio from one output frame to the next."""
         return self.config.features.hop_samples * self.model.stride

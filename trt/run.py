@@ -102,7 +102,7 @@ def main(cfg: RunConfig) -> int:
         tell(problem)
     failed = len(problems)
     sources = of_channel((item.source for item in items), cfg.channel)
-    found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds, **options)
+    found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds, on_error="skip", **options)
     path = sharding.part_of(cfg.output, cfg.shard)
     with writing.output(path, whole=cfg.shard is not None) as stream:
         for item, transcript in zip(items, found, strict=True):

@@ -79,6 +79,21 @@ class Recognizer:
         self.backbone = model if isinstance(model, Wav2Vec2) else model.wav2vec2
         self.config = self.backbone.config
 
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return SAMPLE_RATE
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The language of the texts that it has learned, where the checkpoint says."""
+        return () if self.language in ("auto", "none") else (self.language,)
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Longest stretch, in seconds, that the network hears at once."""
+        return CHUNK_SECONDS
+
     def encode(self, audio_BN: Tensor, samples_B: Tensor, *, layers: int | None = None) -> Representations:
         """Representations of audio_BN, float32 at 16 kHz, with samples_B valid samples each.
 

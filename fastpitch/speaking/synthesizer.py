@@ -33,7 +33,7 @@ from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.symbols import EncodedText, TextConfig, TextProcessor
 from fastpitch.speaking import sound
 from fastpitch.speaking.voicing import Gain, Voice, batches
-from fastpitch.vocoders.vocoder import Vocoder
+from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 
 
 class SpokenSentence(NamedTuple):
@@ -94,6 +94,8 @@ class Synthesizer:
         self.device, self.precision = torch.device(device), precision
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(model.to(self.device), precision)
+        self.vocoder: Vocoder | Voice | None = None
+        """What makes its sound where a call names no vocoder."""
 
     def infer(
         self,
@@ -110,7 +112,7 @@ class Synthesizer:
                 tokens_BT.to(self.device), lengths_B.to(self.device), pace, speaker, durations_BT, **edits
             )
 
-    def synthesize(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Audio:
+    def synthesize(self, text: str, *, vocoder: Vocoder | Voice | None = None, **how: Any) -> Audio:
         """The sound of a text, float32 [N], and its rate; `how` is all that `plan` takes.
 
         Raises SynthesisError, VocoderError, and what `plan` raises.
@@ -118,16 +120,16 @@ class Synthesizer:
         spoken = self.say(text, vocoder, **how)
         return Audio(spoken.samples_N, spoken.sample_rate)
 
-    def say(self, text: str, vocoder: Vocoder | Voice, **how: Any) -> Spoken:
+    def say(self, text: str, vocoder: Vocoder | Voice | None = None, **how: Any) -> Spoken:
         """As `synthesize`, with the symbols, pitch, energy, durations and mel frames of its sentences."""
-        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder))
+        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder or self.vocoder))
         if spoken.error:
             raise SynthesisError(spoken.error)
         return spoken
 
-    def stream(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Iterator[np.ndarray]:
+    def stream(self, text: str, *, vocoder: Vocoder | Voice | None = None, **how: Any) -> Iterator[np.ndarray]:
         """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
-        return self.stream_pieces(self.plan(text, **how), _voice(vocoder))
+        return self.stream_pieces(self.plan(text, **how), _voice(vocoder or self.vocoder))
 
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
@@ -244,7 +246,9 @@ class Synthesizer:
         return ""
 
 
-def _voice(vocoder: Vocoder | Voice) -> Voice:
+def _voice(vocoder: Vocoder | Voice | None) -> Voice:
+    if vocoder is None:
+        raise VocoderError("no vocoder: name one, or load a packed voice, which has its own")
     return vocoder if isinstance(vocoder, Voice) else Voice(vocoder)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from common.recognition.chunks import padded
 from common.recognition.decoding import DecodingOptions
+from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Transcript, Word
 from common.text.pieces import Pieces
@@ -43,6 +44,7 @@ class PieceRecognizer:
             )
         with usable(ModelError, network.path):
             self.sample_rate: int = facts["sample_rate"]
+            self.languages: tuple[str, ...] = tuple(facts.get("languages", ()))
             self.samples_per_frame: int = facts["samples_per_frame"]
             self.seconds_per_frame: float = facts["seconds_per_frame"]
             self.chunk_seconds: float = facts["chunk_seconds"]
@@ -69,6 +71,10 @@ class PieceRecognizer:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options)
 
+    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
+        """As `stream`, whose options it takes, all at once."""
+        return list(self.stream(recordings, **options))
+
     def stream(
         self,
         recordings: Iterable[Source],
@@ -76,8 +82,9 @@ class PieceRecognizer:
         batch_size: int = 8,
         chunk_seconds: float | None = None,
         decoder: SearchDecoding | None = None,
+        on_error: OnError = "stop",
     ) -> Iterator[Transcript]:
-        """Transcripts in order; what cannot be read has its `error` set.
+        """Transcripts in order. With on_error="skip" what cannot be read has its `error` set; otherwise it is raised.
 
         Recordings longer than `chunk_seconds` are recognised in chunks; by default as where the model is at home.
         `decoder`: see the method of that name; by default greedy.
@@ -91,7 +98,7 @@ class PieceRecognizer:
             options.chunk_seconds, options.left_seconds, options.right_seconds, seconds_per_frame=seconds, step=step
         )
         for heard in recognised(
-            read_ahead(recordings, self._read, on_error="skip"),
+            read_ahead(recordings, self._read, on_error=on_error),
             cut=lambda samples: cut(
                 samples, self.frames(samples), lengths, whole=whole, samples_per_frame=self.samples_per_frame
             ),

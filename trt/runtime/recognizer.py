@@ -17,6 +17,7 @@ from common.audio.waveform import AudioError
 from common.recognition.chunks import AudioChunk, chunks, in_batches, padded, several_at_once
 from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
 from common.recognition.joining import Joined
+from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
@@ -94,6 +95,7 @@ class Recognizer:
         self.labels: list[str] = facts["labels"]
         self.blank: int = facts["blank"]
         self.sample_rate: int = facts["sample_rate"]
+        self.languages: tuple[str, ...] = tuple(facts.get("languages", ()))
         self.samples_per_frame: int = facts["samples_per_frame"]
         self.seconds_per_frame: float = facts["seconds_per_frame"]
         self.context_frames: int = facts["context_frames"]
@@ -128,6 +130,10 @@ class Recognizer:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return CTCDecoder(self.labels, blank=self.blank, separator=self.separator, options=options)
 
+    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
+        """As `stream`, whose options it takes, all at once."""
+        return list(self.stream(recordings, **options))
+
     def stream(
         self,
         recordings: Iterable[Source],
@@ -136,8 +142,9 @@ class Recognizer:
         chunk_seconds: float | None = None,
         decoder: CTCDecoder | None = None,
         keep_log_probs: bool = False,
+        on_error: OnError = "stop",
     ) -> Iterator[Transcript]:
-        """Transcripts in order; what cannot be read has its `error` set.
+        """Transcripts in order. With on_error="skip" what cannot be read has its `error` set; otherwise it is raised.
 
         Recordings longer than `chunk_seconds` are recognised in chunks; by default as where the model is at home.
         `decoder`: see the method of that name; by default the best path. Raises ModelError where log-probabilities are
@@ -153,7 +160,7 @@ class Recognizer:
         # ONNX Runtime takes several calls at a time; an engine has buffers of its own.
         on_cores = partial(several_at_once, run=run, most=self.threads) if isinstance(self.network, OnnxModel) else None
         found = in_batches(
-            read_ahead(recordings, self._read, on_error="skip"),
+            read_ahead(recordings, self._read, on_error=on_error),
             lambda samples: self._pieces(samples, seconds),
             run,
             batch_size=batch_size,

@@ -5,7 +5,8 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,15 +30,13 @@ class Ears(NamedTuple):
     """Longer recordings are recognised in chunks."""
     asr: Any
     batch_size: int
-    options: Mapping[str, Any] = {"on_error": "skip"}
-    """Further arguments of `asr.stream`, beside the batch size."""
 
     def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
         """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
 
         What cannot be recognised has its `error` set.
         """
-        return list(self.asr.stream(recordings, batch_size=self.batch_size, **self.options))
+        return list(self.asr.stream(recordings, batch_size=self.batch_size, on_error="skip"))
 
 
 class SpokenWord(NamedTuple):
@@ -121,7 +120,7 @@ def load_ears(
     """
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
         asr = loading.load(path, threads=threads, runtime=runtime)
-        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size, {})
+        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
     if runtime != "onnxruntime":
         raise ModelError(f"{path}: is no ONNX file, which {runtime} wants; export it, or leave out --runtime")
     from common.published import hub
@@ -131,30 +130,10 @@ def load_ears(
         raise ModelError(f"{path}: no such file; expected an ONNX file of trt.export, or a checkpoint of a recogniser")
     name = path.name.partition("@")[0] if hub.is_name(path) else path.stem
     path, family = families.located(path)
-    match family:
-        case "fastconformer":
-            import fastconformer.hearing.long_audio
-            import fastconformer.recognizer
-
-            hybrid = fastconformer.recognizer.load(path, device=device)
-            seconds, rate = (
-                fastconformer.hearing.long_audio.ChunkOptions.chunk_seconds,
-                hybrid.feature_config.sample_rate,
-            )
-            return Ears(name, rate, seconds, hybrid, batch_size)
-        case "wav2vec2":
-            import wav2vec2.recognizer
-
-            learned = wav2vec2.recognizer.load(path, device=device)
-            return Ears(name, 16_000, wav2vec2.recognizer.CHUNK_SECONDS, learned, batch_size)
-        case "jasper":
-            import jasper.recognizer
-
-            convolutional = jasper.recognizer.load(path, device=device)
-            rate = convolutional.config.features.sample_rate
-            return Ears(name, rate, jasper.recognizer.CHUNK_SECONDS, convolutional, batch_size)
-        case _:
-            raise ModelError(f"{path}: is a {family}; expected a recogniser")
+    if family not in ("fastconformer", "wav2vec2", "jasper"):
+        raise ModelError(f"{path}: is a {family}; expected a recogniser")
+    asr = importlib.import_module(family).load(path, device=device)
+    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
 
 
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:
