@@ -74,6 +74,8 @@ install() {
   fetch "$torch" "${names[@]}"
   # What `pip install -e .` does, without building anything.
   pwd > "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/speech-models.pth"
+  printf '#!%s\nfrom speech.__main__ import main\n\nmain()\n' "$PWD/.venv/bin/python" > .venv/bin/speech
+  chmod +x .venv/bin/speech
   for file in ctc.build common.convolution.build; do
     PYTHONPATH=. .venv/bin/python -m $file >&2 &
     builds+=($!)

@@ -183,11 +183,17 @@ def workplace(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_commands_that_use_a_model_run(workplace, capsys):
-    used = [command for command in commands(README) if {"jasper.inference", "jasper.evaluation"} & set(command)]
+    used = [
+        command
+        for command in commands(README)
+        if {"jasper.inference", "jasper.evaluation"} & set(command)
+        or (command[:2] == ["speech", "transcribe"] and (workplace / command[2]).is_file())
+    ]
     assert len(used) == 5
     for command in used:
         small = ["--workers", "0"] if "jasper.evaluation" in command else []
-        said = run(capsys, command[2], *command[3:], *small)
+        module, *arguments = command if command[0] == "speech" else command[2:]
+        said = run(capsys, module, *arguments, *small)
         assert said.status == 0, (command, said.err)
     assert (workplace / "words.jsonl").read_text().startswith('{"audio": ')
     assert (workplace / "subtitles" / "talk.srt").is_file()

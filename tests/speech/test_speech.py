@@ -6,6 +6,7 @@ import speech
 from speech.__main__ import COMMANDS, main
 from speech.models import find
 from speech.trainings import training_of
+from tests import test_readme as readme
 from tests import toys
 
 
@@ -53,3 +54,9 @@ def test_mistakes_are_one_line_that_says_what_was_expected(capsys):
         with pytest.raises(SystemExit, match="2"):
             main(arguments)
         assert text in capsys.readouterr().err
+
+
+def test_the_pages_name_commands_that_there_are():
+    named = [words[1] for words in readme.COMMANDS if words[0] == "speech"]
+    assert len(named) > 4
+    assert set(named) <= set(COMMANDS)
