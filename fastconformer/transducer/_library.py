@@ -12,7 +12,7 @@ from ctc import native
 PACKAGE = Path(__file__).parent
 LIBRARY = native.NativeLibrary(
     package=PACKAGE,
-    command="python -m fastconformer.build",
+    command="python -m fastconformer.transducer.build",
     headers=tuple(Path(ctc.__file__).parent / folder for folder in ("csrc", "include")),
 )
 

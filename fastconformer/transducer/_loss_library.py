@@ -303,7 +303,7 @@ def set_strides(problem: TransducerProblem, name: str, tensor_BTUW: Tensor) -> N
 def loaded() -> ctypes.CDLL:
     library = functions()
     if library is None:
-        raise RuntimeError("the CPU library is not built: run `python -m fastconformer.build`")
+        raise RuntimeError("the CPU library is not built: run `python -m fastconformer.transducer.build`")
     return library
 
 

@@ -15,9 +15,13 @@ from fastconformer.transducer._library import PACKAGE
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_c_tests_pass_under_sanitizers():
     environment = os.environ | {"PYTHON": sys.executable}
-    script = PACKAGE.parent / "ctc" / "csrc" / "test" / "sanitize.sh"
+    script = PACKAGE.parents[1] / "ctc" / "csrc" / "test" / "sanitize.sh"
     done = subprocess.run(
-        ["bash", str(script), "6", "transducer"], capture_output=True, text=True, env=environment, check=False
+        ["bash", str(script), "6", "fastconformer.transducer"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     tests = list((PACKAGE / "csrc" / "test").glob("*_test.cpp"))

@@ -1,5 +1,4 @@
-"""Builds the native library of `transducer`: `python -m fastconformer.build`, at install or after a change of the
-sources.
+"""Builds the native library of transducers: `python -m fastconformer.transducer.build`, at install or after a change.
 
 `ctc/native` says what is compiled how.
 """
