@@ -147,7 +147,7 @@ def read_librispeech(path: Path, root: Path | None) -> Entries:
     for transcripts in sorted(path.rglob("*.trans.txt")):
         subset = transcripts.absolute().parents[2]
         if subset not in word_ends:
-            word_ends[subset] = _read_word_ends(subset.with_name(f"{subset.name}.word_times.jsonl"))
+            word_ends[subset] = _read_word_ends(subset.parent / f"{subset.name}.word_times.jsonl")
         yield from _read_chapter(transcripts, word_ends[subset])
 
 

@@ -263,7 +263,7 @@ class BatchLoader(DataLoader[Any]):
             yield batch
 
 
-def _begin(worker: int) -> None:
+def begin_worker(worker: int) -> None:
     """What a worker does first: small tensors then cross with their message. Shared memory has each ask for a
     connection of its own, with four messages to and fro, which take longer than a small model's layer."""
     leave_group(worker)
@@ -330,7 +330,7 @@ def batch_loader(
         dataset,
         batch_sampler=batches,
         num_workers=workers,
-        worker_init_fn=_begin,
+        worker_init_fn=begin_worker,
         collate_fn=collate,
         pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one

@@ -55,7 +55,7 @@ def models() -> dict[str, Model]:
         checkpoint.save(folder / "fastpitch.pt", described)
         hears = ctc_model()
         fairseq.export(folder / "wav2vec2.pt", hears.state_dict(), hears.wav2vec2.config)
-        checkpoint.save(folder / "transducer.pt", transducer_state())
+        checkpoint.save(folder / "fastconformer.pt", transducer_state())
         for kind, load in loads.items():
             found[kind] = Model(checkpoint.load(folder / f"{kind}.pt"), load)
     return found

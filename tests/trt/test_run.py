@@ -78,7 +78,7 @@ def test_transcripts_of_wav2vec2_with_an_hourglass_are_those_of_the_checkpoint_i
         assert own.text == other.text
         assert [word[:3] for word in own.words] == [word[:3] for word in other.words]
     waveform.write(tmp_path / "short.wav", np.full(399, 0.1), 16_000)
-    (short,) = asr.stream([tmp_path / "short.wav"])
+    (short,) = asr.stream([tmp_path / "short.wav"], on_error="skip")
     assert short.error.endswith("399 samples at 16000 Hz are too few; the model needs 400 for its first frame")
 
 

@@ -113,7 +113,7 @@ def test_how_long_processes_wait_for_each_other_can_be_set(joined, monkeypatch):
 def test_no_thread_outlives_the_group_whatever_is_imported_meanwhile():
     script = """
 import os
-from common import distributed
+from common.devices import distributed
 
 def threads():
     return sorted(open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task"))

@@ -12,7 +12,7 @@ from common.devices import memory
 
 STEPS = """
 import ctypes, resource
-from common import memory
+from common.devices import memory
 def steps():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for step in range(3):

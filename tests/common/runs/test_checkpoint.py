@@ -136,7 +136,7 @@ def test_a_newest_checkpoint_that_cannot_be_read_now_is_not_taken_for_damaged(tm
     def away(path):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
 
-    monkeypatch.setattr(checkpoint.seal, "damage", away)
+    monkeypatch.setattr(checkpoint.checksum, "damage", away)
     with pytest.raises(CheckpointError, match="m_step00000002.pt: cannot be read: Stale file handle"):
         checkpoint.load_newest(tmp_path, "m")
 
@@ -147,7 +147,7 @@ def test_an_offset_that_damage_made_impossible_is_damage(tmp_path, monkeypatch):
     def impossible(path):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
-    monkeypatch.setattr(checkpoint.seal, "damage", impossible)
+    monkeypatch.setattr(checkpoint.checksum, "damage", impossible)
     with pytest.raises(CheckpointError, match="c.pt: damaged or not a checkpoint: an offset in it is impossible"):
         checkpoint.load(tmp_path / "c.pt")
 

@@ -120,7 +120,7 @@ def test_what_the_library_would_read_beyond_is_refused(change, expected):
 
 IN_TWO = """
 import sys, torch
-from common import distributed
+from common.devices import distributed
 from common.training.batch_norm import SyncBatchNorm1d, synchronized
 torch.manual_seed(0)
 with distributed.start("cpu") as world:

@@ -321,7 +321,7 @@ def test_archives_with_flipped_bytes_are_read_or_refused_in_one_line(tmp_path):
 
 def test_packages_are_imported_when_they_are_needed_and_named_when_they_are_missing(tmp_path, monkeypatch):
     path = archives.write(tmp_path / "small.nemo", archives.files())
-    code = "import sys, transducer; print([m for m in ('yaml', 'sentencepiece') if m in sys.modules])"
+    code = "import sys, fastconformer; print([m for m in ('yaml', 'sentencepiece') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     monkeypatch.setitem(sys.modules, "yaml", None)

@@ -294,7 +294,7 @@ def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: 
     assert len(calls) > 1
     one_byte = BeamSearch(weights, dataclasses.replace(options, memory=1))
     with pytest.raises(
-        ValueError, match="beam: utterance 0: sequences of 400 frames, 12 .* take more than the 1 bytes"
+        ValueError, match="beam: 12 sequences, 5 of them returned, take .* bytes for 400 frames; expected at most the 1"
     ):
         one_byte(encoded_BSC, frames_B, max_symbols=12)
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from common.audio import waveform
-from common.data.loading import Failure, LoadingError
+from common.data.loading import Failure, LoadingError, begin_worker
 from common.data.manifest import ManifestError, Utterance
 from common.features import TTS, LogMel
-from common.interruption import leave_group
 from fastpitch.acoustic import data
 from fastpitch.acoustic.aligner import entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, DataConfig, LossConfig, ModelConfig
@@ -162,7 +161,7 @@ def test_speakers_have_the_numbers_of_the_manifest_or_of_their_names():
 
 
 def test_a_signal_to_training_does_not_end_its_workers(corpus, tmp_path):
-    assert loader(dataset_of(toy_config(corpus, tmp_path)), [], workers=1).worker_init_fn is leave_group
+    assert loader(dataset_of(toy_config(corpus, tmp_path)), [], workers=1).worker_init_fn is begin_worker
 
 
 def test_a_brief_clip_is_unfit_and_a_bad_one_a_failure_that_stops_or_is_noted(corpus, tmp_path):

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.loading import LoadingError
+from common.data.loading import LoadingError, begin_worker
 from common.data.manifest import ManifestError
-from common.interruption import leave_group
 from tests.data import shared
 from tests.wav2vec2.corpus.sets import LETTERS, finetuning_set, pretraining_set
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
@@ -102,7 +101,7 @@ def test_where_nothing_can_be_read_one_line_says_so_out_of_a_worker_too(tmp_path
 def test_signals_to_the_group_of_a_training_do_not_reach_its_workers(tmp_path):
     write_list(tmp_path, np.ones(16000, np.float32))
     dataset = pretraining_set(pretrain_config(tmp_path, None, data={"min_samples": 0}))
-    assert loader(dataset, [], workers=1).worker_init_fn is leave_group
+    assert loader(dataset, [], workers=1).worker_init_fn is begin_worker
 
 
 def test_lists_that_do_not_match_are_one_line(tmp_path):

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from common.audio import waveform
-from common.data.loading import Failure, LoadingError
+from common.data.loading import Failure, LoadingError, begin_worker
 from common.data.manifest import read_sources
 from common.features import TTS, LogMel
-from common.interruption import leave_group
 from fastpitch.vocoders.config import DataConfig
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.data import ClipSegment, SegmentDataset
@@ -118,7 +117,7 @@ def test_a_spectrogram_that_is_missing_or_of_another_clip_names_the_clip(root, t
 
 def test_a_signal_to_training_does_not_end_its_workers(tmp_path):
     clips = dataset(write_corpus(tmp_path / "corpus"))
-    assert data.loader(clips, [], workers=1).worker_init_fn is leave_group
+    assert data.loader(clips, [], workers=1).worker_init_fn is begin_worker
 
 
 def test_a_clip_that_cannot_be_read_stops_or_another_is_taken_in_its_place(tmp_path):
