@@ -266,7 +266,8 @@ def write_tensor(path: Path, tensor: Tensor) -> None:
     """Writes it whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    torch.save(tensor, unfinished)
+    with unfinished.open("wb") as file:  # by its name, torch would write that into it
+        torch.save(tensor, file)
     unfinished.replace(path)
 
 

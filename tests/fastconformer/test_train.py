@@ -174,7 +174,7 @@ def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_t
     (folder / "tokenizer.json").unlink()
     main(replace(cfg, steps=2))
     assert any("resumed at step 1" in line for line in events(cfg.output_dir))
-    pieces = fastconformer.load(checkpoint.step_path(cfg.output_dir, "transducer", 2), device="cpu").pieces
+    pieces = fastconformer.load(checkpoint.step_path(cfg.output_dir, "fastconformer", 2), device="cpu").pieces
     for text in texts:
         assert pieces.encode(text) == read_pieces(spm).encode(text) == tokenizer.encode(text).ids
         assert pickle.loads(pickle.dumps(pieces)).decode(pieces.encode(text)) == text
@@ -197,7 +197,7 @@ def test_settings_that_a_checkpoint_decides_are_told_in_one_line_unless_asked_ot
     assert re.search(
         r": of other shapes, such as prediction.embedding.weight, \(19, 16\) in the check.*start anew$", told
     )
-    assert fastconformer.load(checkpoint.step_path(cfg.output_dir, "transducer", 1), device="cpu").config.pieces == 19
+    assert fastconformer.load(checkpoint.step_path(cfg.output_dir, "fastconformer", 1), device="cpu").config.pieces == 19
     wide = replace(cfg, model=replace(cfg.model, encoder=replace(cfg.model.encoder, width=32)))
     with pytest.raises(
         CheckpointError, match=r"\d% of its numbers fit this model, expected at least 50%: .* any takes"

@@ -17,7 +17,7 @@ from common.runs import checkpoint, checksum
 from common.runs.checkpoint import CheckpointError
 from tests.fuzz import structures
 
-MODELS = ("jasper", "fastpitch", "hifigan", "waveglow", "wav2vec2", "transducer")
+MODELS = ("jasper", "fastpitch", "hifigan", "waveglow", "wav2vec2", "fastconformer")
 
 
 class RunsCode:
