@@ -46,7 +46,7 @@ class NemoFeatures(nn.Module):
 
     window = torch.zeros(1)
 
-    def forward(self, audio_BN: Tensor, samples_B: Tensor, *, seed: int) -> Features:
+    def forward(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
         inputs = golden.arrays("inputs")
         frames_B = torch.from_numpy(inputs["feature_lens"])
         features_BFT = torch.zeros(3, 80, int(frames_B.max()))
