@@ -30,9 +30,9 @@ DECODING = 0.5  # rows whose products take as long as making floats of fixed poi
 # Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
 # at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
-# What a call takes besides its sums: of the library; of torch, one tap or several, and operations a second. Measured
-# on an AMD EPYC, for layers that are so small or narrow that torch may be faster.
-CALL, TORCH_ONE_TAP, TORCH_TAPS = 8e-6, (5e-6, 60e9), (20e-6, 100e9)
+# What a call takes besides its sums, measured on an AMD EPYC. Torch is faster for layers so small that this counts, but
+# its sums differ from batch to batch.
+CALL = 8e-6
 ALIKE = 1.03  # times as slow, what needs fewer bytes is taken: the model of the cost knows no better
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
@@ -114,10 +114,6 @@ def choices(
     if ways[0][1] == "int8":
         ways = [way for way in ways if way[1] == "int8"]
     found = [_choice(shape, *way, machine) for way in ways]
-    if kind == "fp32" and native.load() is not None:
-        found.append(
-            Choice(None, _in_mean(shape, _seconds_of_torch), 4 * shape.taps * shape.channels * shape.filters, None)
-        )
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
@@ -226,11 +222,6 @@ def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine
 def _in_mean(shape: Shape, seconds: Callable[[Shape], float]) -> float:
     lengths = [max(1, round(shape.frames * part)) for part in CALLS]
     return sum(seconds(shape._replace(frames=frames)) for frames in lengths) / len(lengths)
-
-
-def _seconds_of_torch(shape: Shape) -> float:
-    call, flops = TORCH_ONE_TAP if shape.taps == 1 and shape.stride == 1 else TORCH_TAPS
-    return call + 2.0 * shape.taps * shape.channels * shape.filters * shape.frames / flops
 
 
 def _seconds(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> float:
