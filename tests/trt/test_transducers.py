@@ -283,7 +283,7 @@ def test_heads_and_parts_that_a_model_has_not_are_one_line(tmp_path):
         command.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", head="transducer"))
     with pytest.raises(CheckpointError, match="part = joint: CTC has none; expected whole or encoder"):
         command.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="joint"))
-    with pytest.raises(ExportError, match="part = decoder: expected whole, encoder, prediction, joint of a fastconformer"):
+    with pytest.raises(ExportError, match="part = decoder: expected whole, encoder, prediction, joint of a fast"):
         command.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="decoder"))
 
 
