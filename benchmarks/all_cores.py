@@ -43,7 +43,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, help="model")
     parser.add_argument("folder", type=Path, help="folder with .flac or .wav files, in it or below")
-    parser.add_argument("--package", choices=["jasper", "wav2vec2", "transducer"], default="jasper", help="its package")
+    parser.add_argument(
+        "--package", choices=["jasper", "wav2vec2", "fastconformer"], default="jasper", help="its package"
+    )
     parser.add_argument("--files", type=int, default=200, help="files that are transcribed")
     parser.add_argument("--repeats", type=int, default=3, help="turns")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the file that the row is appended to")

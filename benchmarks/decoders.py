@@ -1,7 +1,8 @@
 """What the comparisons of greedy transducer decoders share: options, heads and encoder frames, turns, rows.
 
 Heads have the size of NVIDIA's large models; they are random, with biases that make blanks and durations as frequent as
-Parakeet's are (`transducer.benchmark.heads`). The clock counts processor time, and both decoders have to find the same.
+Parakeet's are (`fastconformer.benchmark.heads`). The clock counts processor time, and both decoders have to find the
+same.
 """
 
 import argparse
@@ -14,9 +15,9 @@ import torch
 from torch import Tensor
 
 from common.benchmark import append_row, compare, ratio, spread
-from transducer.benchmark.heads import calibrate, random_frames, random_heads, rates
-from transducer.decoder import Decoder
-from transducer.weights import DecoderWeights
+from fastconformer.benchmark.heads import calibrate, random_frames, random_heads, rates
+from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.weights import DecoderWeights
 
 CPU = torch.device("cpu")
 MAX_SYMBOLS = 10

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common import audio
-from common.metrics import word_errors
+from common.audio import waveform
+from common.recognition.metrics import word_errors
 
 RATE = 16_000
 INSTALL = "pip install -r requirements-judges.txt"
@@ -200,7 +200,7 @@ def _embedding(clip: Clip) -> np.ndarray:
 
 
 def _heard(clip: Clip, peak: float = 0.0) -> np.ndarray:
-    samples_N = audio.resample(clip.samples_N, clip.rate, RATE).astype(np.float32)
+    samples_N = waveform.resample(clip.samples_N, clip.rate, RATE).astype(np.float32)
     if peak and np.abs(samples_N).max() > peak:
         samples_N = samples_N * (peak / np.abs(samples_N).max())
     return samples_N
@@ -208,7 +208,7 @@ def _heard(clip: Clip, peak: float = 0.0) -> np.ndarray:
 
 def _pair(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
     assert clip.reference_N is not None
-    reference_N = audio.resample(clip.reference_N, clip.rate, RATE).astype(np.float32)
+    reference_N = waveform.resample(clip.reference_N, clip.rate, RATE).astype(np.float32)
     heard_N = _heard(clip)
     common = min(len(reference_N), len(heard_N))
     return reference_N[:common], heard_N[:common]

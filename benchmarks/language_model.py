@@ -23,10 +23,10 @@ from torch import Tensor
 
 import ctc
 import jasper
-from common import audio
+from common.audio import waveform
 from common.benchmark import append_row
 from common.data.manifest import Utterance
-from common.metrics import word_errors
+from common.recognition.metrics import word_errors
 from common.recognition.rescoring import Candidate, CausalModel, order_of, with_log_probs
 from common.recognition.rescoring import tune as tune_rescoring
 from ctc.ngram import estimate
@@ -67,7 +67,7 @@ def hear(asr: Recognizer, utterances: list[Utterance], snr: float) -> Heard:
     draw = np.random.default_rng(0)
     recordings = []
     for utterance in utterances:
-        samples_N = audio.read(utterance.audio, sample_rate=asr.config.features.sample_rate).samples
+        samples_N = waveform.read(utterance.audio, sample_rate=asr.config.features.sample_rate).samples
         level = math.sqrt(float(np.mean(samples_N**2))) * 10 ** (-snr / 20)
         recordings.append((samples_N + level * draw.standard_normal(len(samples_N))).astype(np.float32))
     start = time.process_time()

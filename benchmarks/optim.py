@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from common.benchmark import append_row, compare, ratio, spread
-from common.ema import Ema
-from common.optim import NovoGrad
+from common.training.ema import Ema
+from common.training.optimizers import NovoGrad
 from jasper.config import BlockConfig, ModelConfig
 from jasper.model import Jasper
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.silence runs/quickstart/jasper_best.pt --root data/quickstart/LibriSpeech
     python -m benchmarks.silence runs/digits/jasper_best.pt --root data/digits --data test.jsonl
-    python -m benchmarks.silence runs/quickstart_transducer/transducer_best.pt --root … --by session
+    python -m benchmarks.silence runs/quickstart_transducer/fastconformer_best.pt --root … --by session
 
 Models are what the server takes: checkpoints of any recogniser and files of trt.export. Silence stands between words
 where the corpus says where they end, as the synthetic one does. Prints a table, in points above the recordings as they
@@ -19,10 +19,10 @@ from typing import Literal
 import numpy as np
 import torch
 
-from common import audio
+from common.audio import waveform
 from common.benchmark import append_row
 from common.data.manifest import Utterance, read_sources
-from common.metrics import word_errors
+from common.recognition.metrics import word_errors
 from common.recognition.transcripts import Transcript
 from trt.serving.live import Captions
 from trt.serving.models import Ears, load_ears
@@ -84,7 +84,7 @@ def measured(
     levels: Sequence[float | None],
 ) -> dict[str, float]:
     """Percent of words wrong, by what is put where, "as they are" first."""
-    clean = [audio.read(u.audio, sample_rate=rate, **u.piece()).samples for u in utterances]
+    clean = [waveform.read(u.audio, sample_rate=rate, **u.piece()).samples for u in utterances]
     ends = [[round(end * rate) for end in u.word_ends] for u in utterances]
     references = [re.sub(r"[^\w' ]", "", u.text.lower()) for u in utterances]
     found = {"as they are": 100 * word_errors(references, hear(clean)).rate}

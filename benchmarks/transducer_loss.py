@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from common.benchmark import Timings, append_row, compare, peak_memory, ratio, spread
-from transducer.benchmark.loss_sides import (
+from fastconformer.benchmark.loss_sides import (
     JointProblem,
     LossProblem,
     antidiagonals,
@@ -27,9 +27,9 @@ from transducer.benchmark.loss_sides import (
     trained_problems,
     unfused_logits,
 )
-from transducer.fused_loss import joint_loss
-from transducer.losses import SKIP_BELOW, rnnt_loss, tdt_loss
-from transducer.plain_losses import plain_losses
+from fastconformer.transducer.fused_loss import joint_loss
+from fastconformer.transducer.losses import SKIP_BELOW, rnnt_loss, tdt_loss
+from fastconformer.transducer.plain_losses import plain_losses
 
 CPU = torch.device("cpu")
 DURATIONS = (0, 1, 2, 3, 4)

@@ -22,7 +22,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from common.convolution import native
-from common.logging import commit, environment, processor_flags
+from common.machine import commit, environment, processor_flags
 from common.threads import torch_threads
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"

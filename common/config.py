@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from common.files import decoded
+from common.files.atomic import decoded
 from common.interruption import discard_output, ended_by_the_user
 
 T = TypeVar("T")

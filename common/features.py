@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from common.audio.silence import Keep, keeper
 from common.config import check_not_negative, check_positive
+from common.devices.precision import float32_math
 from common.lengths import inside, utterances_per_block
-from common.precision import float32_math
-from common.silence import Keep, keeper
 
 # Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next,
 # and which bound the memory of the transform on a GPU.

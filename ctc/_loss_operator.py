@@ -14,13 +14,15 @@ from torch.compiler import is_compiling
 
 from ctc import _cuda_library, _cuda_loss, _loss_library, reference
 from ctc._library import warn_slow
-from ctc._loss_library import Labels, Options
+from ctc._loss_library import LossOptions, TargetLabels
 from ctc.memory import GradientPool, gradient_like, readable
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, int, int, str, bool, float, float, int | None, bool, Tensor | None]
 
 
-def loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, pool: GradientPool | None) -> Tensor:
+def loss(
+    logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, in_place: bool, pool: GradientPool | None
+) -> Tensor:
     """The reduced loss, or the losses [B], for autograd.
 
     `in_place` and `pool` save memory where tensors are ordinary, and change no number.
@@ -97,7 +99,7 @@ def operator(
     scale_B: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The loss and its gradient, of which each utterance's is multiplied with `scale_B`; empty if it is not wanted."""
-    labels = Labels(targets, input_lengths_B, target_lengths_B, longest)
+    labels = TargetLabels(targets, input_lengths_B, target_lengths_B, longest)
     options = _options(blank, reduction, zero_infinity, label_smoothing, entropy_weight, star)
     gradient_TBV = gradient_like(logits_TBV) if wants_gradient else None
     loss = _compute(logits_TBV, labels, options, gradient_TBV, scale_B)
@@ -106,8 +108,8 @@ def operator(
 
 def _options(
     blank: int, reduction: str, zero_infinity: bool, label_smoothing: float, entropy_weight: float, star: int | None
-) -> Options:
-    return Options(
+) -> LossOptions:
+    return LossOptions(
         blank=blank,
         reduction=reduction,  # type: ignore[arg-type]
         zero_infinity=zero_infinity,
@@ -118,7 +120,7 @@ def _options(
 
 
 def _compute(
-    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None
+    logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, gradient_TBV: Tensor | None, scale_B: Tensor | None
 ) -> Tensor:
     logits_TBV = readable(logits_TBV)
     if scale_B is not None:
@@ -148,7 +150,7 @@ class _Loss(torch.autograd.Function):
         if memory is None:
             return operator(*arguments[:13])
         logits_TBV = arguments[0]
-        loss = _compute(logits_TBV, Labels(*arguments[1:5]), _options(*arguments[5:11]), memory, None)
+        loss = _compute(logits_TBV, TargetLabels(*arguments[1:5]), _options(*arguments[5:11]), memory, None)
         if in_place:
             torch.autograd.graph.increment_version(logits_TBV)
         return loss, logits_TBV.new_empty(0)
@@ -180,7 +182,7 @@ class _Loss(torch.autograd.Function):
             scale_B = by.expand(logits_TBV.shape[1]) if is_half else None
             if _are_ordinary(*ctx.saved_tensors, by):  # the operator cannot derive the plain loss
                 gradient_TBV = gradient_like(logits_TBV)
-                labels = Labels(targets, input_lengths_B, target_lengths_B, ctx.options[0])
+                labels = TargetLabels(targets, input_lengths_B, target_lengths_B, ctx.options[0])
                 _compute(logits_TBV, labels, _options(*ctx.options[1:]), gradient_TBV, scale_B)
             else:
                 gradient_TBV = operator(*ctx.saved_tensors, *ctx.options, True, scale_B)[1]
@@ -290,7 +292,7 @@ class _Underivable(torch.autograd.Function):
 
 
 def _plain_loss(
-    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None
+    logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, gradient_TBV: Tensor | None, scale_B: Tensor | None
 ) -> Tensor:
     warn_slow("ctc_loss", "cpu" if logits_TBV.is_cpu else "cuda")
     _loss_library.check(logits_TBV, labels.on_host(), options)
@@ -306,7 +308,7 @@ def _plain_loss(
     return losses_B if options.reduction == "none" else (losses_B / weight_B).sum()
 
 
-def _plain_losses(x_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
+def _plain_losses(x_TBV: Tensor, labels: TargetLabels, options: LossOptions) -> Tensor:
     targets_BL = reference.padded_targets(labels.targets, labels.target_lengths, labels.longest)
     sizes = (labels.input_lengths, labels.target_lengths)
     if options.star is None:

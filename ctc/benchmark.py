@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ctc._interruption import EndedByTheUser
-from ctc._loss_library import Labels, Options, run
+from ctc._loss_library import LossOptions, TargetLabels, run
 from ctc.loss import ctc_loss
 from ctc.memory import GradientPool
 
@@ -38,7 +38,7 @@ def contestants(T: int, L: int, V: int, B: int, is_ragged: bool = False) -> dict
     frames = torch.randint(T // 2, T + 1, (B,), generator=generator) if is_ragged else torch.full((B,), T)
     labels = frames * L // T
     pool, gradient, copied = GradientPool(), torch.empty(T, B, V), torch.empty(T, B, V)
-    arguments, options = Labels(targets, frames, labels, L), Options(reduction="sum")
+    arguments, options = TargetLabels(targets, frames, labels, L), LossOptions(reduction="sum")
     data = logits.detach()
 
     def gradient_of(loss: Tensor) -> Tensor:
@@ -107,14 +107,14 @@ def stars(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, list[f
     starred[:, L // 2] = -1
     frames, labels, gradient = torch.full((B,), T), torch.full((B,), L), torch.empty(T, B, V)
 
-    def kernel(targets: Tensor, options: Options) -> Callable[[], object]:
-        arguments = Labels(targets, frames, labels, L)
+    def kernel(targets: Tensor, options: LossOptions) -> Callable[[], object]:
+        arguments = TargetLabels(targets, frames, labels, L)
         return lambda: run(logits, arguments, options, gradient)
 
     rivals = {
-        "plain": kernel(plain, Options(reduction="sum")),
-        "star": kernel(starred, Options(reduction="sum", star=-1)),
-        "extended": kernel(starred, Options(reduction="sum", star=-1, extended_range=True)),
+        "plain": kernel(plain, LossOptions(reduction="sum")),
+        "star": kernel(starred, LossOptions(reduction="sum", star=-1)),
+        "extended": kernel(starred, LossOptions(reduction="sum", star=-1, extended_range=True)),
     }
     return timed(rivals, repeats, time.process_time if torch.get_num_threads() == 1 else time.perf_counter)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ctc import _compiled_loss, _cuda_loss, _loss_library, _loss_operator
-from ctc._loss_library import Labels, Options
+from ctc._loss_library import LossOptions, TargetLabels
 from ctc.inputs import integer_tensor
 from ctc.memory import GradientPool, check_no_overlap, readable
 
@@ -82,7 +82,7 @@ def ctc_loss(
     if batch_first:
         logits_TBV = logits_TBV.transpose(0, 1)
     labels = _checked_labels(logits_TBV, targets, input_lengths, target_lengths, is_single)
-    options = Options(
+    options = LossOptions(
         blank=blank,
         reduction=reduction,
         zero_infinity=zero_infinity,
@@ -141,7 +141,7 @@ class CTCLoss(nn.Module):
 
 def _checked_labels(
     logits_TBV: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths, is_single: bool
-) -> Labels:
+) -> TargetLabels:
     if logits_TBV.dim() != 3:
         raise ValueError(f"logits: expected 3 dimensions, or 2 for one utterance; found shape {list(logits_TBV.shape)}")
     if logits_TBV.dtype not in _loss_library.TYPES:
@@ -165,7 +165,7 @@ def _checked_labels(
     longest = targets.shape[1] if targets.dim() == 2 else targets.shape[0]
     if is_single and targets.dim() == 1:
         longest = targets.shape[0]
-    return Labels(targets.to(device).contiguous(), input_lengths_B, target_lengths_B, longest)
+    return TargetLabels(targets.to(device).contiguous(), input_lengths_B, target_lengths_B, longest)
 
 
 def _checked_lengths(name: str, lengths: Lengths, batch: int, device: torch.device, dtype: torch.dtype) -> Tensor:

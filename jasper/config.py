@@ -6,18 +6,20 @@ from typing import Annotated, ClassVar, Literal
 
 from tyro.conf import Suppress
 
+from common.audio.silence import SilenceConfig
 from common.augmentation import CutoutConfig, SpecAugmentConfig
 from common.config import check_not_negative, check_positive
-from common.course import RENAMED, EveryConfig, FromCheckpoint, check_batches
+from common.data.digest import Changed
 from common.data.joining import JoinConfig
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
+from common.devices.precision import Precision
 from common.features import LogMelConfig
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
-from common.silence import SilenceConfig
+from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
+from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,8 @@ class DataConfig:
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 import ctc
 from common.augmentation import cutout, spec_augment
+from common.devices.precision import autocast
 from common.features import LogMel
-from common.precision import autocast
 from common.recognition.training import MicroBatch
 from jasper.config import Config
 

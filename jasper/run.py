@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 
 from common.data.loading import SpeechDataset
-from common.epochs import Epochs
 from common.features import LogMel
-from common.learner import Learner, amount_of, size_of
 from common.recognition.training import log_letters
-from common.run_directory import RunDirectory
+from common.runs.run_directory import RunDirectory
 from common.text.language import Spelling
-from common.training_state import TrainingState
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import TrainingState
 from jasper import data, importing
 from jasper.checkpoint_import import FORMAT
 from jasper.config import Config

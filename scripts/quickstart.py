@@ -174,7 +174,7 @@ def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
 
 def needs_training(run: "Config", *, fresh: bool) -> bool:
     """Whether there is something to train; `fresh` deletes the run. Raises ConfigError at a run of other settings."""
-    from common import checkpoint
+    from common.runs import checkpoint
     from jasper.run import NAME
 
     folder = run.output_dir
@@ -218,7 +218,7 @@ def say(heading: str) -> None:
 
 
 if __name__ == "__main__":
-    from common.checkpoint import CheckpointError
+    from common.runs.checkpoint import CheckpointError
 
     try:
         with config.reported(FileExistsError, CheckpointError):

@@ -127,7 +127,7 @@ def _work(training: Training, threads: int, writer: Connection) -> None:
     import torch
 
     from common import config
-    from common.loop import EXPECTED
+    from common.training.loop import EXPECTED
 
     torch.set_num_threads(threads)
     with config.reported(*EXPECTED):

@@ -13,11 +13,13 @@ from typing import Literal, NamedTuple
 from quickstart_together import Training
 
 import fastpitch
-from common import audio, checkpoint, config
+from common import config
+from common.audio import waveform
 from common.config import ConfigError
 from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
-from common.metrics import ErrorCount, character_errors
+from common.recognition.metrics import ErrorCount, character_errors
+from common.runs import checkpoint
 from fastpitch import pack, train
 from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
@@ -151,7 +153,7 @@ def _heard(path: Path, text: str, spoken: Spoken, asr: Recognizer) -> Said:
         print(f"{path.stem}: {text}: {spoken.error}")
         return Said(text, "", None)
     samples_N = sound.to_int16(spoken.samples_N)
-    audio.write(path, samples_N, spoken.sample_rate)
+    waveform.write(path, samples_N, spoken.sample_rate)
     heard = asr.transcribe([path])[0].text
     return Said(text, heard, report.line(path.name, f"{text} (heard: {heard})", samples_N, spoken))
 

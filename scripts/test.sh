@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$repository"
 # What tests use is compiled before them: a first use would print a line, take the time of some test, and be done once
 # in every process.
-for library in ctc common.convolution transducer; do
+for library in ctc common.convolution fastconformer.transducer; do
   { "$python" -m "$library.build" > /dev/null ||
     echo "test: no native code of $library; its tests are skipped or take torch" >&2; } &
 done

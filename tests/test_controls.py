@@ -26,9 +26,9 @@ from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.networks.config import IstftConfig
 from fastpitch.vocoders.vocoder import Vocoder
 from tests.fastpitch.vocoders.small import ISTFT
-from trt import speech
-from trt.export import ExportConfig
-from trt.export import main as export
+from trt.export.command import ExportConfig
+from trt.export.command import main as export
+from trt.runtime import voice as speech
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = sorted((ROOT / "configs" / "fastpitch").glob("*.toml"))

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
+import fastconformer
 import fastpitch
 import jasper
-import transducer
 import wav2vec2
 from tests.data import shared
 
 LOADS = {
     "jasper": (jasper.load, "jasper/Jasper_epoch7_checkpoint.pt"),
     "wav2vec2": (wav2vec2.load, "wav2vec2/base/wav2vec2_finetuned.pt"),
-    "transducer": (transducer.load, "transducer/tdt.nemo"),
+    "fastconformer": (fastconformer.load, "transducer/tdt.nemo"),
     "fastpitch": (fastpitch.load, "tts/FastPitch_checkpoint_3.pt"),
     "vocoder": (fastpitch.load_vocoder, "tts/hifigan_gen_checkpoint_5.pt"),
 }

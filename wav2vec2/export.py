@@ -23,9 +23,9 @@ from torch.nn import functional as F
 from tyro.conf import Positional, arg
 
 from common import config
-from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded, of_clip, samples_example
 from common.lengths import inside
+from common.runs.checkpoint import CheckpointError
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import checkpoint_import, fairseq, huggingface
 from wav2vec2.checkpoints.loading import Model

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from common import config
-from common.checkpoint import CheckpointError
-from common.distributed import World
-from common.loop import EXPECTED, Loop
-from common.run_directory import RunDirectory, started
-from common.training_state import Progress
+from common.devices.distributed import World
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory, started
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from wav2vec2.checkpoints.loading import load_model
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.corpus.batches import (
@@ -30,7 +30,7 @@ from wav2vec2.corpus.batches import (
 )
 from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.losses import SUMS, gumbel_noise, pretraining_loss, pretraining_sums
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
+from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step
 from wav2vec2.run_config import PretrainConfig
 
 
@@ -40,7 +40,7 @@ def main(cfg: PretrainConfig) -> Progress:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
         names = (*SUMS, "targets")
-        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -98,7 +98,7 @@ def dataset(cfg: PretrainConfig, directory: RunDirectory, *, training: bool) -> 
 def update(run: Run[PretrainConfig], batches: Sequence[Batch]) -> Step:
     """One optimiser step."""
     cfg = run.cfg
-    step = Update(run, batches)
+    step = OptimizerUpdate(run, batches)
     for batch, seed in step.batches():
         found = pretraining_loss(
             cfg, run.learner.parallel, batch, update=step.step, seed=seed, noise_QGV=gumbel_noise(cfg.model, batch)
@@ -111,7 +111,8 @@ def log_training(run: Run[PretrainConfig], loop: Loop, step: Step) -> None:
     """Means over the masked frames since the last line."""
     *sums, targets = loop.totals()
     means = {name: total / max(1.0, targets) for name, total in zip(SUMS, sums, strict=True)}
-    log_step(run, loop, step, means | {"temperature": run.cfg.temperature.at(loop.progress.step - 1)})
+    means["temperature"] = run.cfg.temperature.at(loop.progress.step - 1)
+    loop.log_training(means, learning_rate=step.learning_rate)
 
 
 def validate(run: Run[PretrainConfig], loop: Loop) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import ConfigError, check_not_negative
-from common.course import RENAMED, EveryConfig, FromCheckpoint
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.data.digest import Changed
+from common.devices.precision import Precision
+from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
+from common.training.course import RENAMED, EveryConfig
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import TemperatureConfig
@@ -64,6 +66,8 @@ class DataConfig:
     dictionary: Path | None = None
     """Fairseq's dict.ltr.txt for fine-tuning, which python -m common.text.alphabet makes of any data. Default: the one
     beside the first training list, else LibriSpeech's."""
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 6
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

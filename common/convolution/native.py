@@ -37,7 +37,7 @@ PANEL = 32  # columns that weights are packed in
 STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
 
 
-class Problem(Structure):
+class ConvolutionProblem(Structure):
     """`convolution_problem`, field by field."""
 
     _fields_ = (
@@ -75,8 +75,8 @@ def load() -> ctypes.CDLL | None:
         ("convolution_packed_bytes", c_size_t, [c_int64, c_int64, c_int64, c_int32]),
         ("convolution_fits", c_int32, [c_int32, c_int64, c_int64, c_int64, c_int32, c_int32]),
         ("convolution_pack", c_int32, [*[c_void_p] * 3, c_int32, *[c_int64] * 5, c_int32, c_int32, c_void_p]),
-        ("convolution_workspace", c_size_t, [POINTER(Problem)]),
-        ("convolution_run", c_int32, [POINTER(Problem)]),
+        ("convolution_workspace", c_size_t, [POINTER(ConvolutionProblem)]),
+        ("convolution_run", c_int32, [POINTER(ConvolutionProblem)]),
         ("product_workspace", c_size_t, [c_void_p]),
         ("product_run", c_int32, [c_void_p]),
         ("points_workspace", c_size_t, [c_void_p]),
@@ -101,7 +101,7 @@ def best_instructions() -> Instructions | None:
     return next((name for name, value in INSTRUCTIONS.items() if value == number), None) if number else None
 
 
-class Packed(NamedTuple):
+class PackedConvolution(NamedTuple):
     """A convolution's weights in the order of the kernels, and the matrices of its algorithm."""
 
     weight: Tensor
@@ -118,7 +118,7 @@ class Packed(NamedTuple):
     scale_I: Tensor | None = None
     """What the weights were divided by, and the input is multiplied by on the way in."""
     sizes: bytes = b""
-    """A `Problem` with the numbers that all calls have in common."""
+    """A `ConvolutionProblem` with the numbers that all calls have in common."""
 
 
 def fits(
@@ -137,7 +137,7 @@ def pack(
     weights: Weights = "float32",
     scale_I: Tensor | None = None,
     instructions: Instructions = "automatic",
-) -> Packed:
+) -> PackedConvolution:
     """float32 weights [O, K, I], on the CPU, kept as `weights` for `run` by those instructions. Needs the library.
 
     Of fixed point and bytes, weights are divided by `scale_I`, and `run` multiplies the input by it; "int8" rounds
@@ -160,10 +160,14 @@ def pack(
         matrices = in_float32([cosine_EE, sine_OE]), in_float32([output_MN])
     elif algorithm is not None:
         matrices = in_float32([algorithm.input_PN]), in_float32([algorithm.output_MP])
-    problem = Problem(taps=taps, channels=channels, filters=filters, form=_form(algorithm), weights=WEIGHTS[weights])
+    problem = ConvolutionProblem(
+        taps=taps, channels=channels, filters=filters, form=_form(algorithm), weights=WEIGHTS[weights]
+    )
     problem.block, problem.points = block, 0 if algorithm is None else algorithm.points
     problem.instructions = INSTRUCTIONS[instructions]
-    return Packed(packed, taps, channels, filters, algorithm, *matrices, instructions, weights, scale_I, bytes(problem))
+    return PackedConvolution(
+        packed, taps, channels, filters, algorithm, *matrices, instructions, weights, scale_I, bytes(problem)
+    )
 
 
 def _form(algorithm: Algorithm | None) -> int:
@@ -179,7 +183,7 @@ def _kept_transform(algorithm: Algorithm) -> Tensor:
     return algorithm.halves.weight_NK if algorithm.halves and algorithm.in_pairs else algorithm.weight_PK
 
 
-def unpack(packed: Packed) -> Tensor:
+def unpack(packed: PackedConvolution) -> Tensor:
     """The float32 weights [K, I, O] that were packed, but for rounding."""
     algorithm, panels = packed.algorithm, -(-packed.filters // PANEL)
     pair = {"bfloat16": 2, "int8": 4}.get(packed.weights, 1)
@@ -213,7 +217,7 @@ def unpack(packed: Packed) -> Tensor:
     return scaled((inverse_K @ kept.double().flatten(1)).view(packed.taps, *kept.shape[1:]))
 
 
-def _from_whole_numbers(packed: Packed, depth: int) -> Tensor:
+def _from_whole_numbers(packed: PackedConvolution, depth: int) -> Tensor:
     """The same weights in the same order, as float32."""
     panels = -(-packed.filters // PANEL)
     slabs = panels * (1 if packed.algorithm is None else packed.algorithm.stored)
@@ -246,7 +250,7 @@ class Epilogue(NamedTuple):
 
 def run(
     x_BTI: Tensor,
-    packed: Packed,
+    packed: PackedConvolution,
     epilogue: Epilogue,
     out_BSO: Tensor,
     *,
@@ -260,7 +264,7 @@ def run(
     Values are float32, channels adjacent in memory.
     """
     bias_O, residual_BSO, activation, slope, input_slope = epilogue
-    problem = Problem.from_buffer_copy(packed.sizes)
+    problem = ConvolutionProblem.from_buffer_copy(packed.sizes)
     problem.weight = packed.weight.data_ptr()
     if packed.algorithm is not None:
         problem.input, problem.output = packed.input.data_ptr(), packed.output.data_ptr()

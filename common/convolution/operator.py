@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from common.convolution import native, planning, products
 from common.convolution.algorithms import Algorithm
-from common.convolution.native import Activation, Epilogue, Instructions, Packed
+from common.convolution.native import Activation, Epilogue, Instructions, PackedConvolution
 from common.convolution.planning import Choice, Kind, Shape
 from common.convolution.scales import Sizes, is_exact_enough
 from ctc import SlowPathWarning
@@ -62,9 +62,11 @@ class FusedConvolution(nn.Module):
         self.before, self.after = same if before is None else before, same if after is None else after
         self.stride, self.dilation = stride, dilation
         self.shape = Shape(self.taps, channels, filters, stride, dilation, frames)
-        self.weight_OKI = nn.Parameter(weight_OIK.detach().transpose(1, 2).contiguous().clone(), requires_grad=False)
+        self.weight_OKI = nn.Parameter(
+            weight_OIK.detach().transpose(1, 2).clone(memory_format=torch.contiguous_format), requires_grad=False
+        )
         self.bias = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
-        self.packed: Packed | Transformed | None = None
+        self.packed: PackedConvolution | Transformed | None = None
 
     def outputs(self, frames: int) -> int:
         """Output frames of so many input frames."""
@@ -155,7 +157,7 @@ class FusedConvolution(nn.Module):
         """[O, K, I]: of packed weights those that come closest, which are the same but for rounding."""
         if self.packed is None:
             return self.weight_OKI
-        if isinstance(self.packed, Packed):
+        if isinstance(self.packed, PackedConvolution):
             with products.untraced():
                 return native.unpack(self.packed).permute(2, 0, 1).contiguous()
         inverse_KP, weight_PIO = torch.linalg.pinv(self.packed.algorithm.weight_PK), self.packed.weight_PIO
@@ -207,7 +209,7 @@ class FusedConvolution(nn.Module):
         return _finish(y_BSO, lengths, epilogue, out_BSO)
 
 
-class Prepared(NamedTuple):
+class PreparationReport(NamedTuple):
     """What `prepare` did: bytes of weights now and before, how many layers a limit made slower, and the names of those
     whose weights are kept in a higher precision than was asked for.
     """
@@ -236,7 +238,7 @@ def prepare(
     *,
     limit_bytes: int | None = None,
     instructions: Instructions = "automatic",
-) -> Prepared:
+) -> PreparationReport:
     """Packs the weights of every `FusedConvolution` in a network that is on the CPU in float32, for inference there.
 
     Layers above `limit_bytes` of weights together, by default half of the memory that is available, take algorithms
@@ -250,7 +252,7 @@ def prepare(
         if isinstance(module, FusedConvolution) and module.packed is None
     }
     if not named:
-        return Prepared(0, 0, 0)
+        return PreparationReport(0, 0, 0)
     layers = list(named.values())
     limit_bytes = planning.half_of_memory() if limit_bytes is None else limit_bytes
     if kind == "bf16" and instructions == "automatic" and native.load() is not None:
@@ -268,7 +270,7 @@ def prepare(
         kept[name or "the layer"] = layer.pack([choice, *others], instructions)
     limited = sum(choice is not layer[0] for choice, layer in zip(chosen, options, strict=True))
     higher = tuple(name for name, choice in kept.items() if kind == "int8" and choice.weights != "int8")
-    prepared = Prepared(sum(choice.weight_bytes for choice in kept.values()), direct_bytes, limited, higher)
+    prepared = PreparationReport(sum(choice.weight_bytes for choice in kept.values()), direct_bytes, limited, higher)
     if limited and limit_bytes is not None:
         warnings.warn(f"{prepared}: {limit_bytes / 2**20:.0f} MiB are the limit", SlowPathWarning, stacklevel=2)
     return prepared

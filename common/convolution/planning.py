@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from common import files
 from common.convolution import native
 from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
 from common.convolution.native import Weights
-from common.json_text import parsed
-from common.logging import processor_vendor
+from common.files import atomic
+from common.files.json_text import parsed
+from common.machine import processor_vendor
 
 CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
@@ -30,9 +30,10 @@ DECODING = 0.5  # rows whose products take as long as making floats of fixed poi
 # Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
 # at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
-# What a call of the library takes besides its sums, and of torch of one tap and of several, with operations a second:
-# measured on an AMD EPYC, for layers that are so small or narrow that torch may be faster.
-CALL, TORCH_ONE_TAP, TORCH_TAPS = 10e-6, (5e-6, 60e9), (20e-6, 100e9)
+# What a call takes besides its sums, measured on an AMD EPYC. Torch is faster for layers so small that this counts, but
+# its sums differ from batch to batch.
+CALL = 8e-6
+ALIKE = 1.03  # times as slow, what needs fewer bytes is taken: the model of the cost knows no better
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
 
@@ -113,15 +114,15 @@ def choices(
     if ways[0][1] == "int8":
         ways = [way for way in ways if way[1] == "int8"]
     found = [_choice(shape, *way, machine) for way in ways]
-    if kind == "fp32" and native.load() is not None:
-        found.append(
-            Choice(None, _in_mean(shape, _seconds_of_torch), 4 * shape.taps * shape.channels * shape.filters, None)
-        )
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
         if not smallest or choice.weight_bytes < smallest[-1].weight_bytes:
             smallest.append(choice)
+    while smallest[0].weight_bytes > CACHED_BYTES and len(smallest) > 1:
+        if smallest[1].seconds > ALIKE * smallest[0].seconds:
+            break
+        del smallest[0]
     return smallest
 
 
@@ -186,7 +187,7 @@ def half_of_memory() -> int | None:
 def write_calibration(machine: Machine) -> None:
     """Writes what was measured to where `this_machine` looks for it."""
     CALIBRATION.parent.mkdir(exist_ok=True)
-    files.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
+    atomic.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
     this_machine.cache_clear()
 
 
@@ -221,11 +222,6 @@ def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine
 def _in_mean(shape: Shape, seconds: Callable[[Shape], float]) -> float:
     lengths = [max(1, round(shape.frames * part)) for part in CALLS]
     return sum(seconds(shape._replace(frames=frames)) for frames in lengths) / len(lengths)
-
-
-def _seconds_of_torch(shape: Shape) -> float:
-    call, flops = TORCH_ONE_TAP if shape.taps == 1 and shape.stride == 1 else TORCH_TAPS
-    return call + 2.0 * shape.taps * shape.channels * shape.filters * shape.frames / flops
 
 
 def _seconds(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> float:

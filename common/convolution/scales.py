@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from common.convolution import native
-from common.convolution.native import Epilogue, Packed, Weights
+from common.convolution.native import Epilogue, PackedConvolution, Weights
 
 ROUNDS = 4
 PROBED_FRAMES = 2
@@ -53,7 +53,7 @@ class Sizes:
         return noise_NTI.float()
 
 
-def is_exact_enough(packed: Packed, weight_OKI: Tensor, sizes: Sizes) -> bool:
+def is_exact_enough(packed: PackedConvolution, weight_OKI: Tensor, sizes: Sizes) -> bool:
     """Whether it gives noise of one block what the direct sum in float32 does, but for what its format rounds away."""
     assert packed.algorithm is not None or packed.weights == "int8", "what may be inexact"
     frames = packed.taps if packed.algorithm is None else packed.algorithm.block

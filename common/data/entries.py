@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from common.files import decoded
+from common.files.atomic import decoded
 
 T = TypeVar("T")
 

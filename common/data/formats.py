@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from common import audio
+from common.audio import waveform
 from common.data.entries import (
     Entries,
     Entry,
@@ -27,7 +27,7 @@ from common.data.entries import (
     text_of,
 )
 from common.data.tables import NAMES
-from common.files import is_file
+from common.files.atomic import is_file
 
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _BEFORE_VALUE = re.compile(r"\s*:\s*")
@@ -147,7 +147,7 @@ def read_librispeech(path: Path, root: Path | None) -> Entries:
     for transcripts in sorted(path.rglob("*.trans.txt")):
         subset = transcripts.absolute().parents[2]
         if subset not in word_ends:
-            word_ends[subset] = _read_word_ends(subset.with_name(f"{subset.name}.word_times.jsonl"))
+            word_ends[subset] = _read_word_ends(subset.parent / f"{subset.name}.word_times.jsonl")
         yield from _read_chapter(transcripts, word_ends[subset])
 
 
@@ -231,8 +231,8 @@ def _rate(path: Path, recordings: Iterable[Path]) -> tuple[int, dict[Path, str]]
     unreadable: dict[Path, str] = {}
     for recording in filter(is_file, recordings):
         try:
-            return audio.info(recording).sample_rate, unreadable
-        except audio.AudioError as error:
+            return waveform.info(recording).sample_rate, unreadable
+        except waveform.AudioError as error:
             unreadable[recording] = str(error)
     if unreadable:
         raise ManifestError(f"{path}: {next(iter(unreadable.values()))}; no other recording tells the sample rate")

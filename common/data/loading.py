@@ -8,7 +8,9 @@ Legend of shapes: B utterances, N samples, U target symbols.
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
+from pickle import UnpicklingError
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -16,13 +18,13 @@ import torch
 from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
-from common import audio
+from common.audio import waveform
+from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, trim_silence, with_silences
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
-from common.silence import ALONE, Keep, SilenceConfig, kept, silence, trim_silence, with_silences
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
 SMALL_BYTES = 1 << 14  # of a tensor that is not worth shared memory
@@ -33,7 +35,7 @@ class LoadingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SpeechItem:
     """One utterance, or several joined: float32 samples [N] and the encoded text [U]."""
 
     index: int
@@ -79,7 +81,7 @@ class AudioBatch(NamedTuple):
         return self._replace(**moved)
 
 
-class SpeechDataset(Dataset[Item | Failure]):
+class SpeechDataset(Dataset[SpeechItem | Failure]):
     """Utterances as samples at one rate and encoded texts."""
 
     def __init__(
@@ -128,12 +130,12 @@ class SpeechDataset(Dataset[Item | Failure]):
         """How many utterances there are."""
         return len(self.utterances)
 
-    def __getitem__(self, place: int | tuple[int, int]) -> Item | Failure:
+    def __getitem__(self, place: int | tuple[int, int]) -> SpeechItem | Failure:
         """`item` of an (epoch, index), or of an index in epoch 0."""
         epoch, index = place if isinstance(place, tuple) else (0, place)
         return self.item(index, epoch)
 
-    def item(self, index: int, epoch: int) -> Item | Failure:
+    def item(self, index: int, epoch: int) -> SpeechItem | Failure:
         """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
         utterance = self.utterances[index]
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
@@ -148,11 +150,11 @@ class SpeechDataset(Dataset[Item | Failure]):
             return Failure(index, f"utterance {utterance.id}: {error}")
         rate = self.sample_rate / (version.recorded_speed * version.change)
         ends = tuple(round(end * rate - first / version.change) for end in utterance.word_ends)
-        return Item(index, utterance.id, samples, target, epoch, word_ends=ends)
+        return SpeechItem(index, utterance.id, samples, target, epoch, word_ends=ends)
 
-    def collate(self, results: Sequence[Item | Failure]) -> AudioBatch:
+    def collate(self, results: Sequence[SpeechItem | Failure]) -> AudioBatch:
         """A batch of items of one epoch, with silences, and some joined, as `silence` and `join` say."""
-        items = [result for result in results if isinstance(result, Item)]
+        items = [result for result in results if isinstance(result, SpeechItem)]
         failures = [result for result in results if isinstance(result, Failure)]
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
@@ -165,19 +167,19 @@ class SpeechDataset(Dataset[Item | Failure]):
             items.sort(key=lambda row: -len(row.samples))
         return collate([*map(self._without_pauses, items), *failures])
 
-    def _without_pauses(self, item: Item) -> Item:
+    def _without_pauses(self, item: SpeechItem) -> SpeechItem:
         if self.keep is None:
             return item
         return replace(item, samples=kept(item.samples, self.keep([item.samples])))
 
-    def _with_silence(self, item: Item, random: np.random.Generator) -> Item:
+    def _with_silence(self, item: SpeechItem, random: np.random.Generator) -> SpeechItem:
         if random.random() < ALONE:
             return replace(item, samples=silence(len(item.samples), random), target=[])
         samples = with_silences(item.samples, item.word_ends, self.silence, random, sample_rate=self.sample_rate)
         return replace(item, samples=samples)
 
-    def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:
-        return Item(
+    def _joined(self, parts: Sequence[SpeechItem], random: np.random.Generator) -> SpeechItem:
+        return SpeechItem(
             parts[0].index,
             "+".join(part.id for part in parts),
             one_after_the_other([part.samples for part in parts], self.join, random, sample_rate=self.sample_rate),
@@ -186,7 +188,7 @@ class SpeechDataset(Dataset[Item | Failure]):
             len(parts),
         )
 
-    def _joined_target(self, parts: Sequence[Item]) -> list[int]:
+    def _joined_target(self, parts: Sequence[SpeechItem]) -> list[int]:
         """Labels of the texts with spaces between them, or without where a space is no label, as in Chinese."""
         text = " ".join(filter(None, (self.utterances[part.index].text for part in parts if part.target)))
         try:
@@ -199,24 +201,24 @@ class SpeechDataset(Dataset[Item | Failure]):
         samples, first = self._read(utterance, version), 0
         if self.trim:
             samples, first = trim_silence(samples)
-        return audio.change_speed(samples, version.change), first
+        return waveform.change_speed(samples, version.change), first
 
     def _read(self, utterance: Utterance, version: Version) -> np.ndarray:
         """The recording; of it only the utterance's piece, where the manifest gives one by its offset."""
         piece = utterance.piece(version.recorded_speed)
-        samples = audio.read(version.audio, sample_rate=self.sample_rate, **piece).samples
+        samples = waveform.read(version.audio, sample_rate=self.sample_rate, **piece).samples
         found = len(samples) / self.sample_rate
         if piece and found < piece["seconds"] - SEGMENT_TOLERANCE_SECONDS:
-            raise audio.AudioError(
+            raise waveform.AudioError(
                 f"{version.audio}: ends {found:.2f} s after offset {piece['offset_seconds']:.2f} s; "
                 f"the manifest says {piece['seconds']:.2f} s"
             )
         return samples
 
 
-def collate(results: Sequence[Item | Failure]) -> AudioBatch:
+def collate(results: Sequence[SpeechItem | Failure]) -> AudioBatch:
     """Pads items into a batch."""
-    items = [result for result in results if isinstance(result, Item)]
+    items = [result for result in results if isinstance(result, SpeechItem)]
     samples = [len(item.samples) for item in items]
     lengths = [len(item.target) for item in items]
     audio_BN = torch.zeros(len(items), max(samples, default=0))
@@ -261,11 +263,11 @@ class BatchLoader(DataLoader[Any]):
             for failure in batch.failures:
                 if failure.stops or (failure.stops is None and self.dataset.on_error == "stop"):
                     raise LoadingError(failure.message)
-                self.dataset.skipped[failure.index] = failure.message
+                self.dataset.skipped.setdefault(failure.index, failure.message)  # which may be told already
             yield batch
 
 
-def _begin(worker: int) -> None:
+def begin_worker(worker: int) -> None:
     """What a worker does first: small tensors then cross with their message. Shared memory has each ask for a
     connection of its own, with four messages to and fro, which take longer than a small model's layer."""
     leave_group(worker)
@@ -287,7 +289,8 @@ def pins_memory() -> bool:
 def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches of a DataLoader; the death of a worker is a LoadingError when its batch is asked for.
 
-    torch would raise from a signal handler, in the middle of whatever this process does.
+    torch would raise from a signal handler, in the middle of whatever this process does. What dies while it hands a
+    batch over is noticed as a connection that ends.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while True:
@@ -295,11 +298,16 @@ def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
             batch = next(batches)
         except StopIteration:
             return
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
+        except (RuntimeError, OSError, EOFError, UnpicklingError):
+            workers = {worker.sentinel: worker for worker in getattr(batches, "_workers", ())}
+            ended = []
+            for worker in (workers[sentinel] for sentinel in wait(list(workers), timeout=1)):
+                worker.join(1)  # its files are closed a moment before it has ended
+                ended.append(f"process {worker.pid}, exit code {worker.exitcode}")
+            if not ended:
                 raise
             raise LoadingError(
-                f"a data worker ended ({str(error).splitlines()[0]}): out of memory? Take fewer --data.workers, or none"
+                f"a data worker ended ({'; '.join(ended)}): out of memory? Take fewer --data.workers, or none"
             ) from None
         yield batch
 
@@ -326,7 +334,7 @@ def batch_loader(
         dataset,
         batch_sampler=batches,
         num_workers=workers,
-        worker_init_fn=_begin,
+        worker_init_fn=begin_worker,
         collate_fn=collate,
         pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one

@@ -32,10 +32,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from common import audio
+from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
-from common.files import decoded, found_file
+from common.files.atomic import decoded, found_file
 
 __all__ = [
     "Format",

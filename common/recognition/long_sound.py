@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import soxr
 
-from common import audio
-from common.audio import AudioError
-from common.silence import Keep
+from common.audio import waveform
+from common.audio.silence import Keep
+from common.audio.waveform import AudioError
 
 BLOCK = 1 << 18
 """Numbers that are decoded at a time."""
@@ -51,7 +51,7 @@ class LongSound:
     @property
     def is_silent(self) -> bool:
         """Whether nothing can be heard."""
-        return self._loudest <= audio.INAUDIBLE
+        return self._loudest <= waveform.INAUDIBLE
 
     def __len__(self) -> int:
         return int((self.kept_K2[:, 1] - self.kept_K2[:, 0]).sum())
@@ -94,7 +94,7 @@ class LongSound:
         if from_rate == to_rate:
             yield from self._blocks()
             return
-        stream: Any = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=audio.QUALITY)
+        stream: Any = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=waveform.QUALITY)
         for block in self._blocks():
             yield stream.resample_chunk(block)
         yield stream.resample_chunk(np.zeros(0, np.float32), last=True)

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from common.audio.silence import Cut, in_recording
 from common.recognition.recordings import Recording
-from common.silence import Cut, in_recording
 from common.text.pieces import Pieces, is_spoken, word_groups
 
 if TYPE_CHECKING:  # runtimes without torch write transcripts too

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from common.files import decoded
-from common.json_text import parsed
+from common.files.atomic import decoded
+from common.files.json_text import parsed
 from common.text.vocabulary import VocabularyError
 
 SPACE = "▁"  # stands for a space in pieces, in front of a word

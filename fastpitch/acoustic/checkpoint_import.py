@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, contents, fill, own_description, widened
 from common.features import TTS, LogMelConfig
+from common.runs.checkpoint import CheckpointError, contents, fill, own_description, widened
 from fastpitch.acoustic.config import Config, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.acoustic.refiner import Refiner

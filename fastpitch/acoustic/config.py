@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import check_not_negative, check_positive, check_shares
-from common.course import RENAMED, EveryConfig, FromCheckpoint, check_batches
+from common.data.digest import Changed
+from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.runs.run_directory import FromCheckpoint
+from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
@@ -228,6 +230,8 @@ class DataConfig:
     """Values whose norm is the energy of a frame: the log-mel values of its bins, or the mel values. The published
     models have the first, which is greatest in silence, where the logarithms are far below zero; the second rises with
     loudness."""
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.convolution import Convolution, Linear
+from common.convolution import Linear, WinogradConvolution
 from common.lengths import inside
-from fastpitch.acoustic.aligner import Aligner, Alignment, given_alignment, mean_over_symbols, symbol_of_frames
+from fastpitch.acoustic.aligner import Aligner, SoftAlignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
 from fastpitch.acoustic.harmonics import Harmonics, contour
 from fastpitch.acoustic.refiner import Outline, Refiner
@@ -42,7 +42,7 @@ class Spectrogram(NamedTuple):
 LEARNED = torch.zeros(0, 0, dtype=torch.int64)  # durations that the aligner is to find
 
 
-class Targets(NamedTuple):
+class SpeechTargets(NamedTuple):
     """Recorded speech: mel_BMT and, per frame, normalised pitch_BT and energy_BT, zero in the padding.
 
     durations_BL: the frames of each symbol where they are known, [B, 0] where the aligner is to find them.
@@ -66,14 +66,14 @@ class Prediction(NamedTuple):
     log_durations_BL: Tensor
     pitch_BL: Tensor
     energy_BL: Tensor | None
-    alignment: Alignment
+    alignment: SoftAlignment
     pitch_target_BL: Tensor
     energy_target_BL: Tensor | None
     refiner_losses_BT: Tensor | None = None
     refined_BTK: Tensor | None = None
 
 
-class Frames(NamedTuple):
+class MelFrames(NamedTuple):
     """Frames as the decoder predicts them, zero in the padding, and what a refiner, if there is one, sees of them."""
 
     mel_BTM: Tensor
@@ -108,9 +108,9 @@ class FastPitch(nn.Module):
         self.encoder = Transformer(channels, config.encoder)
         self.duration = Predictor(channels, config.duration)
         self.pitch = Predictor(channels, config.pitch)
-        self.pitch_embedding = Convolution(1, channels, config.pitch_kernel)
+        self.pitch_embedding = WinogradConvolution(1, channels, config.pitch_kernel)
         self.energy = Predictor(channels, config.energy) if config.uses_energy else None
-        self.energy_embedding = Convolution(1, channels, config.energy_kernel) if config.uses_energy else None
+        self.energy_embedding = WinogradConvolution(1, channels, config.energy_kernel) if config.uses_energy else None
         self.decoder = Transformer(channels, config.decoder)
         self.projection = Linear(channels, mel_bins)
         self.harmonics = Harmonics(channels, mel_bins) if config.harmonics else None
@@ -120,7 +120,7 @@ class FastPitch(nn.Module):
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
         self.register_buffer("pitch_range", usual_range(self.pitch_mean, self.pitch_std))
 
-    def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: Targets, speaker_B: Tensor) -> Prediction:
+    def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: SpeechTargets, speaker_B: Tensor) -> Prediction:
         """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones.
 
         Raises ValueError where durations are neither given nor found, for want of an aligner.
@@ -254,7 +254,7 @@ class FastPitch(nn.Module):
         frames_B: Tensor,
         voice_B1C: Tensor | None,
         hertz_BT: Tensor | None = None,
-    ) -> Frames:
+    ) -> MelFrames:
         """Frames of which each is of the symbol that symbol_BT says; zero in the padding.
 
         `hertz_BT`: the pitch of each frame, of a model that draws harmonics.
@@ -265,23 +265,23 @@ class FastPitch(nn.Module):
             x_BTC = x_BTC + voice_B1C
         return self.projected(self.decoder(x_BTC, is_frame_BT), is_frame_BT, hertz_BT)
 
-    def projected(self, hidden_BTC: Tensor, is_frame_BT: Tensor, hertz_BT: Tensor | None) -> Frames:
+    def projected(self, hidden_BTC: Tensor, is_frame_BT: Tensor, hertz_BT: Tensor | None) -> MelFrames:
         """The frames of what the decoder gives."""
         mel_BTM = self.projection(hidden_BTC)
         keep_BT1 = is_frame_BT[:, :, None].to(mel_BTM.dtype)
         if self.harmonics is None or hertz_BT is None:
-            return Frames(mel_BTM * keep_BT1)
+            return MelFrames(mel_BTM * keep_BT1)
         depth_BTM, comb_BTM = self.harmonics.depth(hidden_BTC), self.harmonics.comb(hertz_BT).to(hidden_BTC.dtype)
         mel_BTM = (mel_BTM + self.harmonics.drawn(depth_BTM) * comb_BTM) * keep_BT1
         if self.refiner is None:
-            return Frames(mel_BTM)
-        return Frames(mel_BTM, self.refiner.outline(mel_BTM, depth_BTM, comb_BTM, keep_BT1))
+            return MelFrames(mel_BTM)
+        return MelFrames(mel_BTM, self.refiner.outline(mel_BTM, depth_BTM, comb_BTM, keep_BT1))
 
-    def spoken(self, frames: Frames) -> Tensor:
+    def spoken(self, frames: MelFrames) -> Tensor:
         """[B, T, M] frames as they are spoken; zero in the padding."""
         return refined(frames.mel_BTM, self.lowest(frames))
 
-    def lowest(self, frames: Frames) -> Tensor | None:
+    def lowest(self, frames: MelFrames) -> Tensor | None:
         """[B, T, K] the lowest bins as they are spoken, of a model with a refiner; zero in the padding."""
         if self.refiner is None or frames.outline is None:
             return None

@@ -1,7 +1,6 @@
 """Pitch that a training keeps: with which settings it was extracted, and what its mean and deviation are."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +9,9 @@ import numpy as np
 
 from common import config
 from common.config import ConfigError
-from common.distributed import World
-from common.json_text import parsed
+from common.devices.distributed import World
+from common.files.atomic import write_text
+from common.files.json_text import parsed
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, Config
 from fastpitch.acoustic.data import PITCH_FOLDER, Clip, ClipDataset
 
@@ -41,10 +41,7 @@ def settle(cfg: Config) -> str:
             )
         shutil.rmtree(own, ignore_errors=True)
         told = f"{own}: pitch was extracted with {difference}; it is extracted anew"
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{SETTINGS}.{os.getpid()}"
-    unfinished.write_text(json.dumps({"pitch": wanted}, indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(folder / SETTINGS)
+    write_text(folder / SETTINGS, json.dumps({"pitch": wanted}, indent=2) + "\n")
     return told
 
 
@@ -57,7 +54,7 @@ def _noted(path: Path) -> dict[str, Any] | None:
     return pitch if isinstance(pitch, dict) else None
 
 
-class Measured(NamedTuple):
+class MeasuredPitch(NamedTuple):
     """Mean and deviation in Hz, one for all speakers or one for each; of each its range; and a line about them."""
 
     mean: tuple[float, ...]
@@ -66,7 +63,7 @@ class Measured(NamedTuple):
     told: str
 
 
-def measured(dataset: ClipDataset, world: World) -> Measured:
+def measured(dataset: ClipDataset, world: World) -> MeasuredPitch:
     """Pitch statistics of a data set, of some clips of every speaker; all processes share the work."""
     chosen = _chosen(dataset)
     sums = {}
@@ -89,7 +86,7 @@ def measured(dataset: ClipDataset, world: World) -> Measured:
     if frames < 2:
         usual = (MEAN_HZ - 2 * DEVIATION_HZ, MEAN_HZ + 2 * DEVIATION_HZ)
         told = "pitch: no voiced frames to measure; mean and deviation of LJSpeech"
-        return Measured((MEAN_HZ,), (DEVIATION_HZ,), (usual,) * speakers, told)
+        return MeasuredPitch((MEAN_HZ,), (DEVIATION_HZ,), (usual,) * speakers, told)
     each = [_statistics(row) for row in table]
     each = [(m, d, n) if n > 100 else (mean, deviation, n) for m, d, n in each]
     everyone = np.concatenate([voiced for own in heard for voiced in own])
@@ -98,7 +95,7 @@ def measured(dataset: ClipDataset, world: World) -> Measured:
     told = f"pitch of {len(everyones)} clips: mean {mean:.1f} Hz, deviation {deviation:.1f} Hz"
     told += ", {:.0f} to {:.0f} Hz".format(*np.quantile(everyone, RANGE))
     told += f", of {speakers} speakers each its own" if speakers > 1 else ""
-    return Measured(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), ranges, told)
+    return MeasuredPitch(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), ranges, told)
 
 
 def _statistics(row: np.ndarray) -> tuple[float, float, int]:

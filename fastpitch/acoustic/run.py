@@ -6,14 +6,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.epochs import Epochs
 from common.features import LogMel
-from common.learner import Learner, amount_of, size_of
-from common.run_directory import RunDirectory
-from common.training_state import TrainingState
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.adversary import Adversary
@@ -93,6 +93,11 @@ class Run:
         self.validation = self._dataset(training=False) if cfg.data.validation else None
         seconds = [utterance.seconds for utterance in self.train_set.utterances]
         self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
+
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """The networks that learn, by what their norms are called in the log."""
+        return {"": self.learner} | ({"discriminator_": self.adversary.learner} if self.adversary is not None else {})
 
     @property
     def loss_names(self) -> tuple[str, ...]:

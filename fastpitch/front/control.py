@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fastpitch.front.symbols import Encoded, Word
+from fastpitch.front.symbols import EncodedText, WordSymbols
 
 Curve = tuple[tuple[float, float], ...]
 
@@ -96,7 +96,7 @@ class Edits(NamedTuple):
     gain_L: np.ndarray
 
 
-class Speaker(NamedTuple):
+class SpeakerStatistics(NamedTuple):
     """What pitch a speaker can be given, in Hz: mean and deviation of the recordings, and the range that they cover.
 
     Beyond that range a model says something, but not higher nor lower. All other controls act the same on every model.
@@ -108,7 +108,9 @@ class Speaker(NamedTuple):
     highest_hz: float = math.inf
 
 
-def edits(n_symbols: int, control: Control, speaker: Speaker, parts: Iterable[tuple[range, Control]] = ()) -> Edits:
+def edits(
+    n_symbols: int, control: Control, speaker: SpeakerStatistics, parts: Iterable[tuple[range, Control]] = ()
+) -> Edits:
     """`control` of all symbols and, within it, that of parts given by the indices of their symbols, in their order."""
     of_symbols = [control] * n_symbols
     pitch_L = _curve(n_symbols, control.pitch_curve_hz, speaker)
@@ -131,7 +133,7 @@ def edits(n_symbols: int, control: Control, speaker: Speaker, parts: Iterable[tu
     )
 
 
-def limited(asked: Edits, hertz_L: np.ndarray, speaker: Speaker) -> Edits | None:
+def limited(asked: Edits, hertz_L: np.ndarray, speaker: SpeakerStatistics) -> Edits | None:
     """`asked`, of which `hertz_L` came, without what leads beyond the speaker's range; None if nothing does.
 
     What is predicted and left as it is is never changed.
@@ -148,17 +150,17 @@ def limited(asked: Edits, hertz_L: np.ndarray, speaker: Speaker) -> Edits | None
     )
 
 
-def to_hz(pitch: Any, speaker: Speaker) -> Any:
+def to_hz(pitch: Any, speaker: SpeakerStatistics) -> Any:
     """Pitch in deviations, a number, array or tensor, in Hz."""
     return pitch * speaker.pitch_std + speaker.pitch_mean
 
 
-def from_hz(hz: Any, speaker: Speaker) -> Any:
+def from_hz(hz: Any, speaker: SpeakerStatistics) -> Any:
     """Pitch in Hz in deviations from the speaker's mean."""
     return (hz - speaker.pitch_mean) / speaker.pitch_std
 
 
-def _values(control: Control, speaker: Speaker) -> tuple[float, float, float, float]:
+def _values(control: Control, speaker: SpeakerStatistics) -> tuple[float, float, float, float]:
     """Pace, scale and shift of the pitch, gain.
 
     The pitch is flattened, inverted, amplified and shifted in this order, as published; then the ratio is applied.
@@ -170,7 +172,7 @@ def _values(control: Control, speaker: Speaker) -> tuple[float, float, float, fl
     return control.pace, control.pitch_ratio * scale, control.pitch_ratio * shift + raised, control.energy
 
 
-def _curve(n_symbols: int, curve_hz: Curve, speaker: Speaker) -> np.ndarray:
+def _curve(n_symbols: int, curve_hz: Curve, speaker: SpeakerStatistics) -> np.ndarray:
     """Between the points the pitch moves in a straight line; a symbol has that of its middle."""
     if not curve_hz:
         return np.full(n_symbols, math.nan, np.float32)
@@ -234,7 +236,7 @@ def _points(value: str) -> Curve:
     return tuple((i / max(1, len(pitches) - 1), hz) for i, hz in enumerate(pitches))
 
 
-def parts_from_text(text: str, encoded: Encoded, *, of: Literal["words", "symbols"]) -> list[tuple[range, Control]]:
+def parts_from_text(text: str, encoded: EncodedText, *, of: Literal["words", "symbols"]) -> list[tuple[range, Control]]:
     """Controls of words or symbols: `really: pace=0.8 pitch_shift=40; 3: energy=1.5`.
 
     A word is named by itself (all that are equal) or by its place, a symbol by its place, counted from 1. Raises
@@ -256,7 +258,7 @@ def whole_number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else -1
 
 
-def _named(name: str, encoded: Encoded, of: Literal["words", "symbols"]) -> list[range]:
+def _named(name: str, encoded: EncodedText, of: Literal["words", "symbols"]) -> list[range]:
     if of == "symbols":
         if not 1 <= whole_number(name) <= len(encoded.tokens):
             raise ControlError(f"symbol {name!r}: expected a number from 1 to {len(encoded.tokens)}")
@@ -270,5 +272,5 @@ def _named(name: str, encoded: Encoded, of: Literal["words", "symbols"]) -> list
     return found
 
 
-def _symbols(word: Word) -> range:
+def _symbols(word: WordSymbols) -> range:
     return range(word.first, word.last + 1)

@@ -18,7 +18,7 @@ class MarkupError(ValueError):
     """Markup that is broken, in one line that shows the place."""
 
 
-class Event(NamedTuple):
+class MarkupEvent(NamedTuple):
     """A text, the beginning of a tag with its attributes, or its end."""
 
     kind: Literal["text", "start", "end"]
@@ -45,13 +45,13 @@ def unescaped(text: str) -> str:
     return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
 
 
-def parse_document(text: str) -> list[Event]:
+def parse_document(text: str) -> list[MarkupEvent]:
     """The tags and texts of an XML document, in order. Raises MarkupError for what is not well-formed.
 
     What a DOCTYPE names outside of the document is not opened, and entities that it declares are refused: neither can a
     document read files, nor grow to more than its length.
     """
-    events: list[Event] = []
+    events: list[MarkupEvent] = []
     depth = 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -59,12 +59,12 @@ def parse_document(text: str) -> list[Event]:
         depth += 1
         if depth > MAX_DEPTH:
             raise MarkupError(f"broken markup: tags nested more than {MAX_DEPTH} deep near {near(parser)}")
-        events.append(Event("start", name, attributes))
+        events.append(MarkupEvent("start", name, attributes))
 
     def end(name: str) -> None:
         nonlocal depth
         depth -= 1
-        events.append(Event("end", name, {}))
+        events.append(MarkupEvent("end", name, {}))
 
     def declared(name: str, *_: Any) -> NoReturn:
         raise MarkupError(
@@ -80,7 +80,7 @@ def parse_document(text: str) -> list[Event]:
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = parser.specified_attributes = True
     parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, declared
-    parser.CharacterDataHandler = lambda said: events.append(Event("text", said, {}))
+    parser.CharacterDataHandler = lambda said: events.append(MarkupEvent("text", said, {}))
     try:
         parser.Parse(_STANDALONE + content, True)
     except expat.ExpatError as error:
@@ -89,18 +89,18 @@ def parse_document(text: str) -> list[Event]:
     return events
 
 
-def parse(text: str, known: Collection[str]) -> list[Event]:
+def parse(text: str, known: Collection[str]) -> list[MarkupEvent]:
     """The tags and texts of `text`, in order; tags that are not nested properly are MarkupError.
 
     So are beginnings of tags of `known` that are none.
     """
-    events: list[Event] = []
+    events: list[MarkupEvent] = []
     open_tags: list[str] = []
     position = begun = 0  # text is read up to `position`; what waits to be a text began at `begun`
 
     def say(stop: int) -> None:
         if stop > begun:
-            events.append(Event("text", unescaped(text[begun:stop]), {}))
+            events.append(MarkupEvent("text", unescaped(text[begun:stop]), {}))
 
     while (position := text.find("<", position)) >= 0:
         if special := next((pair for pair in _SPECIAL if text.startswith(pair[0], position)), None):
@@ -110,7 +110,7 @@ def parse(text: str, known: Collection[str]) -> list[Event]:
                 raise MarkupError(f"broken markup: {opening} without {closing} near {_near(text, position)}")
             say(position)
             if opening == _CDATA:
-                events.append(Event("text", text[position + len(opening) : stop], {}))
+                events.append(MarkupEvent("text", text[position + len(opening) : stop], {}))
             position = begun = stop + len(closing)
         else:
             if not (tag := _TAG.match(text, position)):
@@ -129,27 +129,27 @@ def parse(text: str, known: Collection[str]) -> list[Event]:
     return events
 
 
-def _tag(tag: re.Match[str], open_tags: list[str]) -> list[Event]:
+def _tag(tag: re.Match[str], open_tags: list[str]) -> list[MarkupEvent]:
     """The events of a tag, which is entered into the open ones or taken from them."""
     closes, name, written, is_empty = tag.groups()
     if closes:
         if written or is_empty or not open_tags or open_tags[-1] != name:
             raise MarkupError(f"broken markup: mismatched tag near {_near(tag.string, tag.start())}; {_HINT}")
         open_tags.pop()
-        return [Event("end", name, {})]
+        return [MarkupEvent("end", name, {})]
     attributes: dict[str, str] = {}
     for attribute in _ATTRIBUTE.finditer(written):
         if attribute[1] in attributes:
             raise MarkupError(f"broken markup: <{name}> has {attribute[1]} twice near {_near(tag.string, tag.start())}")
         attributes[attribute[1]] = unescaped(attribute[2] if attribute[2] is not None else attribute[3])
     if is_empty:
-        return [Event("start", name, attributes), Event("end", name, {})]
+        return [MarkupEvent("start", name, attributes), MarkupEvent("end", name, {})]
     open_tags.append(name)
     if len(open_tags) > MAX_DEPTH:
         raise MarkupError(
             f"broken markup: tags nested more than {MAX_DEPTH} deep near {_near(tag.string, tag.start())}"
         )
-    return [Event("start", name, attributes)]
+    return [MarkupEvent("start", name, attributes)]
 
 
 def _near(text: str, position: int) -> str:

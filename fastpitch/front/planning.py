@@ -14,7 +14,7 @@ from fastpitch.front.control import (
     Control,
     ControlError,
     Edits,
-    Speaker,
+    SpeakerStatistics,
     edits,
     limited,
     parts_from_text,
@@ -23,7 +23,7 @@ from fastpitch.front.control import (
 )
 from fastpitch.front.languages import Given, described, shortened
 from fastpitch.front.sentences import MAX_CHARACTERS, Sentence, sentences
-from fastpitch.front.symbols import Encoded, TextError, TextProcessor, Word
+from fastpitch.front.symbols import EncodedText, TextError, TextProcessor, WordSymbols
 
 _log = logging.getLogger(__name__)
 
@@ -38,25 +38,25 @@ class Mark(NamedTuple):
 class PlannedSentence(NamedTuple):
     """A sentence to say, by a speaker, and the milliseconds of silence after it. Without tokens: only silence."""
 
-    encoded: Encoded
+    encoded: EncodedText
     edits: Edits
     speaker: int = 0
     pause_ms: float = 0.0
     marks: tuple[Mark, ...] = ()
 
 
-FindSpeaker = Callable[[str], tuple[int, Speaker]]
+FindSpeaker = Callable[[str], tuple[int, SpeakerStatistics]]
 """The number and the voice of a speaker by name or number; raises ControlError for one that a model does not have."""
 
 
-def _nobody(name: str) -> tuple[int, Speaker]:
+def _nobody(name: str) -> tuple[int, SpeakerStatistics]:
     raise ControlError(f"voice {name!r}: no other speakers are known here")
 
 
 def plan(
     text: str,
     processor: TextProcessor,
-    voice: Speaker,
+    voice: SpeakerStatistics,
     *,
     speaker: int = 0,
     control: Control | None = None,
@@ -73,14 +73,14 @@ def plan(
     and ControlError.
     """
 
-    def named(name: str) -> tuple[int, Speaker]:
+    def named(name: str) -> tuple[int, SpeakerStatistics]:
         return find_speaker(name) if name else (speaker, voice)
 
     spans = ssml.parse(text, lambda name: named(name)[1].pitch_mean)
     found = sentences(spans, max_characters=max_characters, language=processor.config.language)
     if not any(sentence.is_said for sentence in found):
         raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
-    whole, firsts, parts = Encoded([], [], [], []), [], []
+    whole, firsts, parts = EncodedText([], [], [], []), [], []
     left_out: list[list[str]] = []
     marks: list[tuple[Mark, ...]] = []
     contours: dict[ssml.Contour, range] = {}
@@ -119,7 +119,7 @@ def plan(
 def planned(
     text: str,
     processor: TextProcessor,
-    voices: Sequence[Speaker],
+    voices: Sequence[SpeakerStatistics],
     *,
     name: str,
     names: Sequence[str] = (),
@@ -134,7 +134,7 @@ def planned(
     `names` are those of the voices, if they have any. What has no symbol and may be left out is logged.
     """
 
-    def find(who: str) -> tuple[int, Speaker]:
+    def find(who: str) -> tuple[int, SpeakerStatistics]:
         number = list(names).index(who) if who in names else whole_number(who)
         if not 0 <= number < len(voices):
             known = f"{', '.join(names[:20])}, or " if names else ""
@@ -154,7 +154,7 @@ def planned(
 
 
 def within_range(
-    pieces: Sequence[PlannedSentence], hertz: Sequence[np.ndarray], voices: Sequence[Speaker], *, name: str
+    pieces: Sequence[PlannedSentence], hertz: Sequence[np.ndarray], voices: Sequence[SpeakerStatistics], *, name: str
 ) -> dict[int, PlannedSentence]:
     """Those of `pieces` whose pitch was led beyond what their speakers have learned, as `hertz` of each symbol shows.
 
@@ -174,10 +174,10 @@ def within_range(
     return found
 
 
-def _encoded(sentence: Sentence, processor: TextProcessor) -> tuple[Encoded, list[int]]:
+def _encoded(sentence: Sentence, processor: TextProcessor) -> tuple[EncodedText, list[int]]:
     """The tokens of a sentence, which is read as a whole, and for each the place in its text where it comes from."""
     if not sentence.is_said:
-        return Encoded([], [], [], []), []
+        return EncodedText([], [], [], []), []
     given = [
         Given(start, start + len(span.text), span.reading, span.language)
         for span, start in zip(sentence.spans, _starts(sentence), strict=True)
@@ -197,7 +197,7 @@ def _marks(sentence: Sentence, places: Sequence[int]) -> Iterator[Mark]:
             yield Mark(span.mark, bisect_left(places, start))
 
 
-def _of_spans(sentence: Sentence, places: Sequence[int], first: int) -> Iterator[tuple[ssml.Span, range]]:
+def _of_spans(sentence: Sentence, places: Sequence[int], first: int) -> Iterator[tuple[ssml.MarkedSpan, range]]:
     """The pieces of a sentence and the indices of their symbols, the first of which is `first`."""
     starts = _starts(sentence)
     position = first
@@ -207,13 +207,13 @@ def _of_spans(sentence: Sentence, places: Sequence[int], first: int) -> Iterator
         position += count
 
 
-def _append(whole: Encoded, encoded: Encoded) -> None:
+def _append(whole: EncodedText, encoded: EncodedText) -> None:
     offset = len(whole.tokens)
-    whole.words.extend(Word(text, first + offset, last + offset) for text, first, last in encoded.words)
+    whole.words.extend(WordSymbols(text, first + offset, last + offset) for text, first, last in encoded.words)
     whole.tokens.extend(encoded.tokens)
     whole.symbols.extend(encoded.symbols)
 
 
-def _part(whole: Encoded, first: int, end: int, left_out: list[str]) -> Encoded:
-    words = [Word(text, a - first, b - first) for text, a, b in whole.words if first <= a < end]
-    return Encoded(whole.tokens[first:end], whole.symbols[first:end], words, left_out)
+def _part(whole: EncodedText, first: int, end: int, left_out: list[str]) -> EncodedText:
+    words = [WordSymbols(text, a - first, b - first) for text, a, b in whole.words if first <= a < end]
+    return EncodedText(whole.tokens[first:end], whole.symbols[first:end], words, left_out)

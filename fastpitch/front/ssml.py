@@ -18,7 +18,7 @@ from typing import NamedTuple
 from common.text import arpabet
 from fastpitch.front import markup
 from fastpitch.front.control import Control, ControlError, Curve
-from fastpitch.front.languages import Reading
+from fastpitch.front.languages import SpokenReading
 
 SENTENCE_SECONDS, PARAGRAPH_SECONDS = 0.3, 0.6  # of silence after them, besides that which the model says
 
@@ -37,7 +37,7 @@ class Contour(NamedTuple):
     curve_hz: Curve
 
 
-class Span(NamedTuple):
+class MarkedSpan(NamedTuple):
     """A piece of text said in one way, or without text a pause or a mark.
 
     A pause is one that is asked for, or that of a tag's end, and then `ends_sentence`. `reading` says how the text is
@@ -48,7 +48,7 @@ class Span(NamedTuple):
     control: Control = Control()
     pause_seconds: float | None = None
     ends_sentence: bool = False
-    reading: Reading | None = None
+    reading: SpokenReading | None = None
     language: str = ""
     speaker: str = ""
     contour: Contour | None = None
@@ -76,7 +76,7 @@ def _unknown_mean(speaker: str) -> float:
     raise ControlError("a pitch in Hz needs a voice whose mean is known")
 
 
-def parse(text: str, mean_hz: MeanHz = _unknown_mean) -> list[Span]:
+def parse(text: str, mean_hz: MeanHz = _unknown_mean) -> list[MarkedSpan]:
     """The pieces of marked-up text, in order; plain text is one piece. Raises SsmlError and ControlError.
 
     Where there is no root <speak>, a bare & and a < that begins no tag are taken for themselves.
@@ -88,13 +88,13 @@ def parse(text: str, mean_hz: MeanHz = _unknown_mean) -> list[Span]:
         raise SsmlError(str(error)) from None
     events = _followed(events)
     if not any(event.kind == "start" for event in events):
-        return [Span("".join(event.value for event in events))]
+        return [MarkedSpan("".join(event.value for event in events))]
     return _merged(_spans(events, mean_hz))
 
 
-def _followed(events: list[markup.Event]) -> list[markup.Event]:
+def _followed(events: list[markup.MarkupEvent]) -> list[markup.MarkupEvent]:
     """`events` without harmless tags and attributes, which a warning names. Raises SsmlError for unknown tags."""
-    kept: list[markup.Event] = []
+    kept: list[markup.MarkupEvent] = []
     passed: dict[str, None] = {}
     unheard = 0
     for event in events:
@@ -124,9 +124,9 @@ def _is_harmless(attribute: str) -> bool:
     return ":" in attribute or attribute in (*_HINTS, *_OF_XML)
 
 
-def _spans(events: list[markup.Event], mean_hz: MeanHz) -> list[Span]:
-    found: list[Span] = []
-    manners, contours = [Span("")], 0  # how the text within each open tag is said
+def _spans(events: list[markup.MarkupEvent], mean_hz: MeanHz) -> list[MarkedSpan]:
+    found: list[MarkedSpan] = []
+    manners, contours = [MarkedSpan("")], 0  # how the text within each open tag is said
     only_text: tuple[str, Attributes] | None = None  # the open tag that holds nothing but text
     held = ""
     for kind, name, attributes in events:
@@ -160,7 +160,7 @@ def _spans(events: list[markup.Event], mean_hz: MeanHz) -> list[Span]:
 _WHOLE = ("speak", "p", "s")  # begin a sentence
 
 
-def _goes_on(found: list[Span]) -> bool:
+def _goes_on(found: list[MarkedSpan]) -> bool:
     """Whether words stand behind the last pause."""
     for span in reversed(found):
         if span.pause_seconds is not None:
@@ -170,7 +170,7 @@ def _goes_on(found: list[Span]) -> bool:
     return False
 
 
-def _leaf(name: str, attributes: Attributes, text: str, manner: Span) -> Span:
+def _leaf(name: str, attributes: Attributes, text: str, manner: MarkedSpan) -> MarkedSpan:
     """What a tag says that holds only text, or nothing."""
     if name in _WITHOUT_TEXT and text.strip():
         raise SsmlError(f"<{name}>{_short(text)}</{name}>: expected no text in it; write <{name}/>")
@@ -183,7 +183,7 @@ def _leaf(name: str, attributes: Attributes, text: str, manner: Span) -> Span:
     if name == "say-as":
         _only(name, attributes, "interpret-as", "format", "detail", "language")
         how = _required(name, attributes, "interpret-as")
-        reading = Reading("say-as", how, attributes.get("format") or attributes.get("detail", ""))
+        reading = SpokenReading("say-as", how, attributes.get("format") or attributes.get("detail", ""))
         if not text.strip():
             raise SsmlError(f'<say-as interpret-as="{how}">: expected text in it')
         language = attributes.get("language", manner.language)
@@ -192,11 +192,11 @@ def _leaf(name: str, attributes: Attributes, text: str, manner: Span) -> Span:
     alphabet, sounds = attributes.get("alphabet", "ipa").lower(), _required(name, attributes, "ph")
     if alphabet == "x-sampa":
         alphabet, sounds = "ipa", arpabet.ipa_of_sampa(sounds)
-    reading = Reading("phonemes", alphabet, sounds)
+    reading = SpokenReading("phonemes", alphabet, sounds)
     return manner._replace(text=text if text.strip() else reading.value, reading=reading)
 
 
-def _manner(name: str, attributes: Attributes, outer: Span, number: int, mean_hz: MeanHz) -> Span:
+def _manner(name: str, attributes: Attributes, outer: MarkedSpan, number: int, mean_hz: MeanHz) -> MarkedSpan:
     """How the text within a tag is said."""
     language = attributes.get("xml:lang", outer.language)
     if name == "speak":
@@ -218,9 +218,9 @@ def _manner(name: str, attributes: Attributes, outer: Span, number: int, mean_hz
     return outer
 
 
-def _merged(spans: list[Span]) -> list[Span]:
+def _merged(spans: list[MarkedSpan]) -> list[MarkedSpan]:
     """Neighbours said in one way in one piece; white space as one space."""
-    merged: list[Span] = []
+    merged: list[MarkedSpan] = []
     for span in spans:
         text = re.sub(r"\s+", " ", span.text)
         if span.pause_seconds is not None or span.mark:
@@ -299,7 +299,7 @@ def _emphasis(attributes: Attributes) -> Control:
     return _EMPHASES[level]
 
 
-def _prosody(attributes: Attributes, outer: Span, number: int, mean_hz: MeanHz) -> Span:
+def _prosody(attributes: Attributes, outer: MarkedSpan, number: int, mean_hz: MeanHz) -> MarkedSpan:
     _only("prosody", attributes, "rate", "pitch", "range", "volume", "contour")
     pitch = _pitch("pitch", attributes.get("pitch", "default"))
     ratio, within = pitch.ratio, outer.control

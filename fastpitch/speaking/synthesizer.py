@@ -17,22 +17,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
-from common.audio import Audio
-from common.checkpoint import CheckpointError
-from common.fastest import Choice, fastest
+from common.audio.waveform import Audio
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest
+from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.features import LogMelConfig
-from common.precision import Precision, cast_for_inference, float32_math
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
-from fastpitch.front.control import Speaker
+from fastpitch.front.control import SpeakerStatistics
 from fastpitch.front.planning import PlannedSentence
-from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
+from fastpitch.front.symbols import EncodedText, TextConfig, TextProcessor
 from fastpitch.speaking import sound
 from fastpitch.speaking.voicing import Gain, Voice, batches
-from fastpitch.vocoders.vocoder import Vocoder
+from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 
 
 class SpokenSentence(NamedTuple):
@@ -41,7 +42,7 @@ class SpokenSentence(NamedTuple):
     `gain_T` is a factor of the sound of its frames, None for 1.
     """
 
-    encoded: Encoded
+    encoded: EncodedText
     frames_L: np.ndarray
     pitch_hz_L: np.ndarray
     energy_L: np.ndarray
@@ -93,6 +94,8 @@ class Synthesizer:
         self.device, self.precision = torch.device(device), precision
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(model.to(self.device), precision)
+        self.vocoder: Vocoder | Voice | None = None
+        """What makes its sound where a call names no vocoder."""
 
     def infer(
         self,
@@ -109,7 +112,7 @@ class Synthesizer:
                 tokens_BT.to(self.device), lengths_B.to(self.device), pace, speaker, durations_BT, **edits
             )
 
-    def synthesize(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Audio:
+    def synthesize(self, text: str, *, vocoder: Vocoder | Voice | None = None, **how: Any) -> Audio:
         """The sound of a text, float32 [N], and its rate; `how` is all that `plan` takes.
 
         Raises SynthesisError, VocoderError, and what `plan` raises.
@@ -117,16 +120,16 @@ class Synthesizer:
         spoken = self.say(text, vocoder, **how)
         return Audio(spoken.samples_N, spoken.sample_rate)
 
-    def say(self, text: str, vocoder: Vocoder | Voice, **how: Any) -> Spoken:
+    def say(self, text: str, vocoder: Vocoder | Voice | None = None, **how: Any) -> Spoken:
         """As `synthesize`, with the symbols, pitch, energy, durations and mel frames of its sentences."""
-        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder))
+        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder or self.vocoder))
         if spoken.error:
             raise SynthesisError(spoken.error)
         return spoken
 
-    def stream(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Iterator[np.ndarray]:
+    def stream(self, text: str, *, vocoder: Vocoder | Voice | None = None, **how: Any) -> Iterator[np.ndarray]:
         """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
-        return self.stream_pieces(self.plan(text, **how), _voice(vocoder))
+        return self.stream_pieces(self.plan(text, **how), _voice(vocoder or self.vocoder))
 
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
@@ -137,10 +140,10 @@ class Synthesizer:
         """
         return planning.planned(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
 
-    def voices(self) -> list[Speaker]:
+    def voices(self) -> list[SpeakerStatistics]:
         """What pitch each speaker can be given."""
         statistics = self.model.pitch_mean, self.model.pitch_std, self.model.pitch_range
-        return [Speaker(*row) for row in torch.column_stack(statistics).tolist()]
+        return [SpeakerStatistics(*row) for row in torch.column_stack(statistics).tolist()]
 
     def speak(self, texts: Iterable[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
         """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.
@@ -243,7 +246,9 @@ class Synthesizer:
         return ""
 
 
-def _voice(vocoder: Vocoder | Voice) -> Voice:
+def _voice(vocoder: Vocoder | Voice | None) -> Voice:
+    if vocoder is None:
+        raise VocoderError("no vocoder: name one, or load a packed voice, which has its own")
     return vocoder if isinstance(vocoder, Voice) else Voice(vocoder)
 
 
@@ -280,9 +285,9 @@ def load(
     by its name (`fastpitch.voices`).
 
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
-    (`common.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it, characters
-    that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is missing,
-    damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
+    (`common.devices.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it,
+    characters that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is
+    missing, damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
     path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import judges, voices
 from benchmarks.judges import Clip, Judge
-from common import audio
+from common.audio import waveform
 from common.benchmark import append_row
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 
@@ -23,7 +23,7 @@ def corpus(tmp_path, monkeypatch):
     draw = np.random.default_rng(0)
     (tmp_path / "wavs").mkdir()
     for number in range(5):
-        audio.write(tmp_path / "wavs" / f"{number}.wav", 0.1 * draw.standard_normal(RATE).astype(np.float32), RATE)
+        waveform.write(tmp_path / "wavs" / f"{number}.wav", 0.1 * draw.standard_normal(RATE).astype(np.float32), RATE)
     (tmp_path / "test.txt").write_text("wavs/0.wav|One.\nwavs/3.wav|Two.\n", encoding="utf-8")
     monkeypatch.setattr(voices, "append_row", lambda *row, **how: append_row(*row, **how, folder=tmp_path))
     return tmp_path

@@ -51,7 +51,7 @@ def test_rows_are_appended_with_date_device_and_commit(tmp_path):
 
 
 def test_the_commit_of_rows_is_that_of_the_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("common.logging.commit", lambda: "changed-dirty")
+    monkeypatch.setattr("common.machine.commit", lambda: "changed-dirty")
     assert benchmark.append_row("things", {}, device=CPU, folder=tmp_path)["commit"] == benchmark.COMMIT
 
 

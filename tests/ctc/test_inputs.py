@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import ctc
-from tests.transducer.golden import random_weights
-from transducer import Decoder
-from transducer.beam import BeamSearch
-from transducer.host_beam import HostBeamSearch
-from transducer.host_decoder import HostDecoder
-from transducer.losses import rnnt_loss, tdt_loss
+from fastconformer import Decoder
+from fastconformer.transducer.beam import BeamSearch
+from fastconformer.transducer.host_beam import HostBeamSearch
+from fastconformer.transducer.host_decoder import HostDecoder
+from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+from tests.fastconformer.golden import random_weights
 
 SCORES = torch.zeros(2, 5, 4)
 LATTICE = torch.zeros(2, 5, 3, 4)
@@ -50,10 +50,10 @@ OF_LENGTHS = {
     "ctc_loss, target_lengths": lambda n: ctc.ctc_loss(SCORES.transpose(0, 1), LABELS, [5, 5], n),
     "rnnt_loss, frames": lambda n: rnnt_loss(LATTICE, LABELS, n, [1, 1]),
     "tdt_loss, target_lengths": lambda n: tdt_loss(LATTICE, 0 * LABELS, [5, 5], n, [0, 1]),
-    "transducer.Decoder": lambda n: Decoder(WEIGHTS)(ENCODED, n),
-    "transducer.BeamSearch": lambda n: BeamSearch(WEIGHTS)(ENCODED, n),
-    "transducer.HostDecoder": lambda n: HostDecoder(WEIGHTS)(ENCODED.numpy(), n),
-    "transducer.HostBeamSearch": lambda n: HostBeamSearch(WEIGHTS)(ENCODED.numpy(), n),
+    "fastconformer.Decoder": lambda n: Decoder(WEIGHTS)(ENCODED, n),
+    "fastconformer.BeamSearch": lambda n: BeamSearch(WEIGHTS)(ENCODED, n),
+    "fastconformer.HostDecoder": lambda n: HostDecoder(WEIGHTS)(ENCODED.numpy(), n),
+    "fastconformer.HostBeamSearch": lambda n: HostBeamSearch(WEIGHTS)(ENCODED.numpy(), n),
 }
 
 

@@ -9,7 +9,7 @@ import torch
 
 import ctc
 from ctc import _loss_library, loss, memory
-from ctc._loss_library import Labels, Options
+from ctc._loss_library import LossOptions, TargetLabels
 from ctc.memory import GradientPool
 from tests.ctc.losses import random_batch, random_layout
 
@@ -104,9 +104,9 @@ def test_gradients_past_the_caches_are_those_of_one_utterance_wherever_their_row
     lengths = torch.randint(10, frames + 1, (batch,)), torch.full((batch,), 5)
     room = torch.full((frames * batch * (classes + 3) + 1,), 7.0)
     gradient = room[1:].view(frames, batch, classes + 3)
-    options = Options(reduction="none", instruction_set=instruction_set)
+    options = LossOptions(reduction="none", instruction_set=instruction_set)
     try:
-        _loss_library.run(logits, Labels(targets, *lengths, 5), options, gradient[:, :, :classes])
+        _loss_library.run(logits, TargetLabels(targets, *lengths, 5), options, gradient[:, :, :classes])
     except ValueError as refused:
         pytest.skip(str(refused))
     assert gradient.nbytes > 8e6
@@ -115,6 +115,6 @@ def test_gradients_past_the_caches_are_those_of_one_utterance_wherever_their_row
     for i in range(0, batch, 7):
         one = logits[:, i : i + 1].clone()
         alone = torch.empty_like(one)
-        own = Labels(targets[i : i + 1], lengths[0][i : i + 1], lengths[1][i : i + 1], 5)
+        own = TargetLabels(targets[i : i + 1], lengths[0][i : i + 1], lengths[1][i : i + 1], 5)
         _loss_library.run(one, own, options, alone)
         assert torch.equal(gradient[:, i, :classes], alone[:, 0])

@@ -8,9 +8,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from common import config
 from common.augmentation import CutoutConfig, SpecAugmentConfig, cutout, spec_augment
+from common.devices.precision import autocast, float32_math, grad_scaler
 from common.features import LogMel
-from common.optim import OptimConfig, build_optimizer
-from common.precision import autocast, float32_math, grad_scaler
+from common.training.optimizers import OptimConfig, build_optimizer
 from fastpitch.acoustic.aligner import Aligner
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.vocoders.config import DiscriminatorConfig

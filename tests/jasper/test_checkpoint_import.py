@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import jasper
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from jasper.checkpoint_import import read
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper

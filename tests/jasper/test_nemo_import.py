@@ -13,8 +13,8 @@ import yaml
 
 import jasper
 import jasper.recognizer
-from common.checkpoint import CheckpointError
 from common.features import LogMelConfig
+from common.runs.checkpoint import CheckpointError
 from jasper import importing
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper

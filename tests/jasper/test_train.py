@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from common import audio, checkpoint, config
+from common import config
+from common.audio import waveform
 from common.augmentation import SpecAugmentConfig
-from common.checkpoint import CheckpointError
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
 from common.data.perturbation import PerturbationConfig
 from common.recognition.training import weighted
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from jasper.config import Config
 from jasper.run import NAME, Run
 from jasper.train import main, update
@@ -80,7 +82,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
 
 def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(tmp_path):
     root = write_corpus(tmp_path / "corpus", train=8)
-    audio.write(root / "train-clean" / "1" / "2" / "1-2-0009.flac", 0.1 * np.ones(3200, np.float32), 16000)
+    waveform.write(root / "train-clean" / "1" / "2" / "1-2-0009.flac", 0.1 * np.ones(3200, np.float32), 16000)
     with (root / "train-clean" / "1" / "2" / "1-2.trans.txt").open("a") as file:
         file.write("1-2-0009 FAR TOO MANY WORDS FOR A FIFTH OF A SECOND\n")
     cfg = toy_config(root, tmp_path / "run", batch_size=3)
@@ -213,7 +215,7 @@ def test_the_learning_rate_of_the_first_step_is_the_warm_up_s_not_the_peak(corpu
     cfg = toy_config(corpus, tmp_path, steps=2)
     main(replace(cfg, schedule=replace(cfg.schedule, warmup=2)))
     rates = logged(tmp_path, "train_lrate")
-    assert rates == pytest.approx([cfg.optim.lr * 1 / 7, cfg.optim.lr * 2 / 7])
+    assert rates == pytest.approx([cfg.optim.lr * 2 / 7, cfg.optim.lr * 3 / 7])
     assert math.isfinite(logged(tmp_path)[0])
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
 from common.data.batching import BatchingError
-from common.distributed import World
-from common.training_state import TrainingError
+from common.devices.distributed import World
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from tests.data import shared
 from tests.training import (
     assert_all_finite,
@@ -28,7 +29,7 @@ from tests.training import (
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
-from wav2vec2.corpus.batches import Part, Plan, loader
+from wav2vec2.corpus.batches import Plan, SubBatch, loader
 from wav2vec2.losses import pretraining_loss
 from wav2vec2.pretrain import evaluate, main, update
 from wav2vec2.recognizer import load
@@ -169,7 +170,8 @@ def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path, monke
 
 def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "common.learner.grad_scaler", lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000)
+        "common.training.learner.grad_scaler",
+        lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000),
     )
     message = "gradients overflow in fp16 at update 1 even with a loss scale of 1e-05: lower the learning rate, or"
     with pytest.raises(TrainingError, match=message):
@@ -304,7 +306,7 @@ def test_a_validation_is_over_all_masked_frames_and_without_dropout(corpus, tmp_
 def test_the_quantiser_is_as_warm_as_the_update_says(corpus, tmp_path):
     cfg, seen = pretrain_config(corpus, tmp_path), []
     with run_of(cfg) as run:
-        batch = run.train_set[Plan(0, [Part(0, [0, 1])])]
+        batch = run.train_set[Plan(0, [SubBatch(0, [0, 1])])]
 
         def network(*arguments, **options):
             seen.append(options["temperature"])

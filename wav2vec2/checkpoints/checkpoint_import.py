@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from common import checkpoint, hub
-from common.checkpoint import CheckpointError, own_description
 from common.config import build
+from common.published import hub
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError, own_description
 from common.text.language import Language
 from wav2vec2.checkpoints import huggingface, naming
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, parse_dictionary, read_dictionary
@@ -92,7 +93,7 @@ def read(
 
 
 def load_foreign(path: Path) -> dict[str, Any]:
-    """As common.checkpoint.load, for files with pickled options too, whose objects become stand-ins.
+    """As common.runs.checkpoint.load, for files with pickled options too, whose objects become stand-ins.
 
     A global of the pickle that ALLOWED does not name is refused; nothing in the file is executed. Raises
     CheckpointError.

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common import checkpoint
 from common.config import ConfigError
+from common.runs import checkpoint
 from common.text.dictionary import WORD_END, write_symbols
 from wav2vec2.checkpoints import naming
 from wav2vec2.corpus.letters import SPECIAL_LABELS

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from common import model_folder
-from common.checkpoint import CheckpointError, load
 from common.config import ConfigError, build
-from common.model_folder import of_file, read_json, read_safetensors
+from common.published import model_folder
+from common.published.model_folder import of_file, read_json, read_safetensors
+from common.runs.checkpoint import CheckpointError, load
 from common.text.dictionary import WORD_END
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import naming

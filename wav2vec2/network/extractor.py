@@ -18,9 +18,9 @@ from torch.nn import functional as F
 
 from common.convolution import Kept, matmul, native, products, trained
 from common.convolution import convolve as convolve_through_torch
-from common.convolution.native import Epilogue, Packed
+from common.convolution.native import Epilogue, PackedConvolution
+from common.devices.precision import compute_dtype
 from common.lengths import inside
-from common.precision import compute_dtype
 from wav2vec2.network.config import ACTIVATIONS, ConvLayer, ModelConfig, samples_per_frame, samples_seen
 
 Length = TypeVar("Length", int, Tensor)
@@ -103,7 +103,7 @@ class FeatureExtractor(nn.Module):
         return x_BRC.flatten(0, 1)
 
 
-class Convolution(NamedTuple):
+class ExtractorConvolution(NamedTuple):
     """What one layer does, in the type that is computed in."""
 
     weight_OKI: Tensor
@@ -111,7 +111,7 @@ class Convolution(NamedTuple):
     stride: int
     norm: nn.LayerNorm | None
     activation: str
-    packed: Packed | None = None
+    packed: PackedConvolution | None = None
     """The weights for the native library, where that is faster than torch."""
 
     def infer(self, x_RI: Tensor, *, out_SO: Tensor | None = None) -> Tensor:
@@ -132,7 +132,7 @@ class Convolution(NamedTuple):
         return torch.ops.aten.gelu_(out_SO) if is_gelu else out_SO.copy_(ACTIVATIONS[self.activation](out_SO))
 
 
-class Folded(NamedTuple):
+class FoldedLayer(NamedTuple):
     """The first layer with its normalisation: for each utterance a weight, in the order of its product, and a bias."""
 
     weight_BKO: Tensor
@@ -140,11 +140,11 @@ class Folded(NamedTuple):
     stride: int
     activation: str
 
-    def of(self, utterance: int) -> Convolution:
+    def of(self, utterance: int) -> ExtractorConvolution:
         """The layer as it is for one utterance."""
         weight_KO, bias_O = self.weight_BKO[utterance], self.bias_BO[utterance]
         packed = native.pack(weight_KO.T[:, :, None], None) if _is_packed(weight_KO) else None
-        return Convolution(weight_KO.T.unsqueeze(2), bias_O, self.stride, None, self.activation, packed)
+        return ExtractorConvolution(weight_KO.T.unsqueeze(2), bias_O, self.stride, None, self.activation, packed)
 
 
 class FirstLayer(nn.Module):
@@ -175,7 +175,7 @@ class FirstLayer(nn.Module):
         y_BRO = torch.baddbmm(folded.bias_BO.unsqueeze(1), windows_BRK, folded.weight_BKO)
         return ACTIVATIONS[self.activation](y_BRO).flatten(0, 1)
 
-    def folded(self, audio_BN: Tensor, samples_B: Tensor) -> Folded:
+    def folded(self, audio_BN: Tensor, samples_B: Tensor) -> FoldedLayer:
         """The weights and the bias, for each utterance, of the convolution and the normalisation after it."""
         windows_BRK = self._windows(audio_BN).double()
         frames_B = (samples_B - self.kernel) // self.stride + 1
@@ -193,7 +193,7 @@ class FirstLayer(nn.Module):
             shift_BO = shift_BO + (self.bias - self.bias)
         weight_BKO, bias_BO = (scale_BO.unsqueeze(2) * weight_OK).transpose(1, 2), self.norm.bias + scale_BO * shift_BO
         dtype = compute_dtype(self.weight)
-        return Folded(weight_BKO.to(dtype), bias_BO.to(dtype), self.stride, self.activation)
+        return FoldedLayer(weight_BKO.to(dtype), bias_BO.to(dtype), self.stride, self.activation)
 
     def _windows(self, audio_BN: Tensor) -> Tensor:
         """[B, N / stride, K]: what the convolution looks at; zeros stand beyond N."""
@@ -210,7 +210,7 @@ class ConvLayerNorm(nn.Module):
         self.weight = nn.Parameter(torch.empty(c_out, kernel, c_in))
         self.bias = nn.Parameter(torch.empty(c_out)) if config.conv_bias else None
         self.norm = nn.LayerNorm(c_out, eps=NORM_EPSILON) if norm else None
-        self._kept: Kept[Packed] = Kept()
+        self._kept: Kept[PackedConvolution] = Kept()
         initialise_conv(self.weight, self.bias)
 
     def forward(self, x_RC: Tensor) -> Tensor:
@@ -235,14 +235,14 @@ class ConvLayerNorm(nn.Module):
         self._kept.forget()
         return super().train(mode)
 
-    def convolution(self) -> Convolution:
+    def convolution(self) -> ExtractorConvolution:
         """Its weights in the type that is computed in."""
         dtype = compute_dtype(self.weight)
         weight_OKI, bias_O = self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype)
         packed = None
         if not torch.is_grad_enabled() and _is_packed(weight_OKI):
             packed = self._kept.of((self.weight,), lambda: native.pack(self.weight, None))
-        return Convolution(weight_OKI, bias_O, self.stride, self.norm, self.activation, packed)
+        return ExtractorConvolution(weight_OKI, bias_O, self.stride, self.norm, self.activation, packed)
 
 
 class StridedConv(torch.autograd.Function):

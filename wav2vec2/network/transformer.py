@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.convolution import Linear
-from common.dropout import dropout
 from common.lengths import inside
+from common.training.dropout import dropout
 from wav2vec2.network.config import ACTIVATIONS, LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
 from wav2vec2.network.positions import PositionalConv, StackedPositions
@@ -117,7 +117,7 @@ class TransformerLayer(nn.Module):
     def __init__(self, config: ModelConfig, learning: LearningConfig):
         super().__init__()
         self.pre_norm, self.activation, self.learning = config.pre_norm, config.activation, learning
-        self.attention = Attention(config, learning)
+        self.attention = SelfAttention(config, learning)
         self.attention_norm = nn.LayerNorm(config.dim, eps=config.norm_epsilon)
         self.fc1 = Linear(config.dim, config.ffn_dim)
         self.fc2 = Linear(config.ffn_dim, config.dim)
@@ -147,7 +147,7 @@ class TransformerLayer(nn.Module):
         return dropout(x_BSD, self.learning.dropout, self.training)
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     """Multi-head self-attention; queries, keys and values come of one product."""
 
     def __init__(self, config: ModelConfig, learning: LearningConfig):

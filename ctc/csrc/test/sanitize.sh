@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the C++ tests of a package twice, for address + undefined behaviour and for threads, and runs them:
-# sanitize.sh [problems] [package: ctc, transducer or common.convolution].
+# sanitize.sh [problems] [package: ctc, fastconformer.transducer or common.convolution].
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 problems="${1:-300}" package="${2:-ctc}"

@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from common import checkpoint, hub
 from common.data.manifest import read_sources
-from common.epochs import Epochs
 from common.features import LogMel
-from common.learner import Learner, amount_of, size_of
-from common.run_directory import RunDirectory
-from common.training_state import Part, TrainingState
+from common.published import hub
+from common.runs import checkpoint
+from common.runs.run_directory import RunDirectory
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import Part, TrainingState
 from fastpitch import voices
 from fastpitch.vocoders import hifigan_import, waveglow_import
 from fastpitch.vocoders.build import build_generator

@@ -1,5 +1,5 @@
+from common.audio.silence import Cut
 from common.recognition.transcripts import Letter, Transcript, Word, words_of, words_of_pieces
-from common.silence import Cut
 from common.text.pieces import Pieces
 
 PLACE = {"cuts": (Cut(0.0, 1.0),), "seconds_per_frame": 0.02, "seconds": 1.5}

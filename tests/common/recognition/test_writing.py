@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from common.audio.silence import Cut
 from common.config import ConfigError
 from common.recognition import writing
-from common.recognition.inputs import Item
+from common.recognition.inputs import InputRecording
 from common.recognition.transcripts import Transcript, Word
-from common.silence import Cut
 
-ITEM = Item(Path("a.wav"), "a", None)
+ITEM = InputRecording(Path("a.wav"), "a", None)
 REPOSITORY = Path(__file__).resolve().parents[3]
 HELLO = Transcript(
     audio="a.wav",

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoint_import import model_config, published_weights, read
 from fastpitch.acoustic.model import FastPitch, rounded_frames
 from fastpitch.speaking.synthesizer import load

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.data.loading import Failure, LoadingError
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate

@@ -6,11 +6,11 @@ import torch
 
 from fastpitch.acoustic.model import Spectrogram
 from fastpitch.front import control
-from fastpitch.front.control import Control, ControlError, Speaker, edits, limited, parsed, parts_from_text
+from fastpitch.front.control import Control, ControlError, SpeakerStatistics, edits, limited, parsed, parts_from_text
 from fastpitch.front.symbols import TextConfig, TextProcessor
 from tests.fastpitch.tiny import tiny_model
 
-VOICE = Speaker(pitch_mean=200.0, pitch_std=50.0)
+VOICE = SpeakerStatistics(pitch_mean=200.0, pitch_std=50.0)
 
 
 def edited_hz(hz: float, **settings: object) -> float:
@@ -155,7 +155,7 @@ def test_a_part_that_is_not_there_is_named(text, of, message):
 
 def test_a_network_says_what_is_asked_of_it():
     model = tiny_model()
-    voice = Speaker(float(model.pitch_mean[0]), float(model.pitch_std[0]))
+    voice = SpeakerStatistics(float(model.pitch_mean[0]), float(model.pitch_std[0]))
     tokens_BT, lengths_B = torch.tensor([ENCODED.tokens]), torch.tensor([len(ENCODED.tokens)])
 
     def said(asked: Control) -> Spectrogram:

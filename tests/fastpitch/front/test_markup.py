@@ -1,17 +1,17 @@
 import pytest
 
-from fastpitch.front.markup import Event, MarkupError, parse, parse_document, unescaped
+from fastpitch.front.markup import MarkupError, MarkupEvent, parse, parse_document, unescaped
 
 
 def test_tags_and_texts_come_in_order():
     assert parse("a <b x=\"1 &lt; 2\" y='z'>c</b><d/> < e", ("b", "d")) == [
-        Event("text", "a ", {}),
-        Event("start", "b", {"x": "1 < 2", "y": "z"}),
-        Event("text", "c", {}),
-        Event("end", "b", {}),
-        Event("start", "d", {}),
-        Event("end", "d", {}),
-        Event("text", " < e", {}),
+        MarkupEvent("text", "a ", {}),
+        MarkupEvent("start", "b", {"x": "1 < 2", "y": "z"}),
+        MarkupEvent("text", "c", {}),
+        MarkupEvent("end", "b", {}),
+        MarkupEvent("start", "d", {}),
+        MarkupEvent("end", "d", {}),
+        MarkupEvent("text", " < e", {}),
     ]
 
 
@@ -43,12 +43,12 @@ def test_a_document_has_the_events_of_text_and_none_of_its_declarations():
     )
     for before in ("", "\ufeff", f'{declared}<!ATTLIST b z CDATA "w">]>\n'):
         assert parse_document(before + inside) == [
-            Event("start", "b", {"x": "1 < 2", "y": "z"}),
-            Event("text", "c é", {}),
-            Event("start", "d", {}),
-            Event("end", "d", {}),
-            Event("text", "<e> &", {}),
-            Event("end", "b", {}),
+            MarkupEvent("start", "b", {"x": "1 < 2", "y": "z"}),
+            MarkupEvent("text", "c é", {}),
+            MarkupEvent("start", "d", {}),
+            MarkupEvent("end", "d", {}),
+            MarkupEvent("text", "<e> &", {}),
+            MarkupEvent("end", "b", {}),
         ]
 
 

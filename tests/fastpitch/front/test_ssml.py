@@ -4,8 +4,8 @@ import pytest
 
 from fastpitch.front import ssml
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.languages import Reading
-from fastpitch.front.ssml import Contour, Span, SsmlError, parse
+from fastpitch.front.languages import SpokenReading
+from fastpitch.front.ssml import Contour, MarkedSpan, SsmlError, parse
 from tests.timing import assert_takes_less
 
 PLAIN = Control()
@@ -13,18 +13,18 @@ PLAIN = Control()
 
 @pytest.mark.parametrize("text", ["Hello.", "3 < 4 & 5 > 2", "I <3 you", "a<b", "x << y", "<- here"])
 def test_text_without_tags_is_said_as_it_is(text):
-    assert parse(text) == [Span(text, PLAIN)]
+    assert parse(text) == [MarkedSpan(text, PLAIN)]
 
 
 def test_breaks_divide_a_text():
     assert parse('One <break time="300ms"/> two<break strength="strong" /><break/>') == [
-        Span("One ", PLAIN),
-        Span("", PLAIN, 0.3),
-        Span(" two", PLAIN),
-        Span("", PLAIN, 0.7),
-        Span("", PLAIN, 0.4),
+        MarkedSpan("One ", PLAIN),
+        MarkedSpan("", PLAIN, 0.3),
+        MarkedSpan(" two", PLAIN),
+        MarkedSpan("", PLAIN, 0.7),
+        MarkedSpan("", PLAIN, 0.4),
     ]
-    assert parse("<speak><break time='2s'/>Hi</speak>") == [Span("", PLAIN, 2.0), Span("Hi", PLAIN)]
+    assert parse("<speak><break time='2s'/>Hi</speak>") == [MarkedSpan("", PLAIN, 2.0), MarkedSpan("Hi", PLAIN)]
 
 
 def test_prosody_is_nested():
@@ -59,15 +59,15 @@ def test_attributes_of_prosody(attributes, expected):
 def test_phonemes_and_substitutes():
     said = parse('Say <phoneme alphabet="arpabet" ph="t ah0 m ey1 t ow2">tomato</phoneme>!')
     assert said == [
-        Span("Say "),
-        Span("tomato", reading=Reading("phonemes", "arpabet", "t ah0 m ey1 t ow2")),
-        Span("!"),
+        MarkedSpan("Say "),
+        MarkedSpan("tomato", reading=SpokenReading("phonemes", "arpabet", "t ah0 m ey1 t ow2")),
+        MarkedSpan("!"),
     ]
     (span,) = parse("<phoneme alphabet='x-sampa' ph='h@&quot;l@U'>hello</phoneme>")
-    assert span == Span("hello", reading=Reading("phonemes", "ipa", "həˈləʊ"))
-    assert parse('<phoneme ph="həlˈoʊ"/>') == [Span("həlˈoʊ", reading=Reading("phonemes", "ipa", "həlˈoʊ"))]
+    assert span == MarkedSpan("hello", reading=SpokenReading("phonemes", "ipa", "həˈləʊ"))
+    assert parse('<phoneme ph="həlˈoʊ"/>') == [MarkedSpan("həlˈoʊ", reading=SpokenReading("phonemes", "ipa", "həlˈoʊ"))]
     assert parse('<say-as interpret-as="date" format="mdy">1/2/3</say-as>') == [
-        Span("1/2/3", reading=Reading("say-as", "date", "mdy"))
+        MarkedSpan("1/2/3", reading=SpokenReading("say-as", "date", "mdy"))
     ]
     assert parse('the <sub alias="World Wide Web">WWW</sub>')[0].text == "the World Wide Web"
 
@@ -91,10 +91,10 @@ def test_a_contour_is_one_curve_for_all_that_is_in_it():
 
 def test_marks_languages_and_voices():
     assert parse("a<mark name='m'/><lang xml:lang='de'>b</lang><voice name='2'>c</voice>") == [
-        Span("a"),
-        Span("", mark="m"),
-        Span("b", language="de"),
-        Span("c", speaker="2"),
+        MarkedSpan("a"),
+        MarkedSpan("", mark="m"),
+        MarkedSpan("b", language="de"),
+        MarkedSpan("c", speaker="2"),
     ]
 
 
@@ -117,12 +117,12 @@ def test_broken_markup_of_any_length_takes_no_time(text):
 
 def test_sentences_and_paragraphs_end_sentences():
     assert parse("<p><s>One</s><s>two</s></p>three") == [
-        Span("One", PLAIN),
-        Span("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
-        Span("two", PLAIN),
-        Span("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
-        Span("", PLAIN, ssml.PARAGRAPH_SECONDS, ends_sentence=True),
-        Span("three", PLAIN),
+        MarkedSpan("One", PLAIN),
+        MarkedSpan("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
+        MarkedSpan("two", PLAIN),
+        MarkedSpan("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
+        MarkedSpan("", PLAIN, ssml.PARAGRAPH_SECONDS, ends_sentence=True),
+        MarkedSpan("three", PLAIN),
     ]
 
 
@@ -135,7 +135,7 @@ def test_characters_of_markup_stand_for_themselves_in_text_with_tags_but_not_in_
 def test_declaration_attributes_and_comments_are_passed_over():
     text = '<?xml version="1.0"?>\n<speak version="1.1" xml:lang="en-US"><!-- so --> Hi\n  there </speak>'
     assert [(span.text, span.language) for span in parse(text)] == [(" Hi there ", "en-US")]
-    assert parse('<!DOCTYPE speak PUBLIC "x" "y"><speak><![CDATA[a < b &amp;]]></speak>') == [Span("a < b &amp;")]
+    assert parse('<!DOCTYPE speak PUBLIC "x" "y"><speak><![CDATA[a < b &amp;]]></speak>') == [MarkedSpan("a < b &amp;")]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ import re
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.config import DiscriminatorConfig
 from fastpitch.vocoders.hifigan_import import read, read_discriminators
 from fastpitch.vocoders.networks.config import HifiganConfig

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 import wav2vec2
-from common import checkpoint, config
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common import config
+from common.audio.waveform import AudioError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from tests.data import shared
 from tests.wav2vec2.checkpoints.files import OPTIONS, PUBLISHED_LAYERS, fairseq_weights, same_output, save
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config

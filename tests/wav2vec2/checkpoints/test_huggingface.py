@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.lengths import inside
+from common.runs.checkpoint import CheckpointError
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
 from wav2vec2.checkpoints import huggingface, naming
 from wav2vec2.checkpoints.checkpoint_import import read

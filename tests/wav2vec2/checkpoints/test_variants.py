@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from common.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError
 from tests.wav2vec2.small import audio_batch, lively
 from wav2vec2.checkpoints import huggingface
 from wav2vec2.checkpoints.checkpoint_import import read
