@@ -22,7 +22,7 @@ FRAMES_PER_SECOND = 100  # in which pauses are measured
 SOUND_FRAMES = 4  # that are loud, one after the other, are a sound, and no click
 DECAY_DB = 1.0  # per second: how much less a loud sound counts for what is far from it
 MOST_DECAY_DB = 20.0
-NOISE_DB = (-100.0, -50.0)  # of full scale: noise that training hears in place of silence
+NOISE_DB = (-80.0, -50.0)  # of full scale: noise that training hears in place of silence
 ALONE = 0.06  # share of the utterances that are nothing but silence, where training hears silences
 
 
@@ -31,7 +31,7 @@ class SilenceConfig:
     """Silence around and between the words of training utterances, as edits, telephones and codecs make it."""
 
     probability: float = 0.0
-    """Share of the batches that hear silences; 0 for none."""
+    """Share of the utterances with silences; 0 for none."""
     max_seconds: float = 0.3
     """Greatest length of a silence in seconds; longer than pauses are cut to, so that many are of that length."""
 

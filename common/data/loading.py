@@ -45,8 +45,6 @@ class SpeechItem:
     target: list[int]
     epoch: int = 0
     utterances: int = 1
-    word_ends: tuple[int, ...] = ()
-    """The samples at which its words end, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +147,20 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
         rate = self.sample_rate / (version.recorded_speed * version.change)
-        ends = tuple(round(end * rate - first / version.change) for end in utterance.word_ends)
-        return SpeechItem(index, utterance.id, samples, target, epoch, word_ends=ends)
+        ends = [round(end * rate - first / version.change) for end in utterance.word_ends]
+        if random := drawn(self.silence.probability, seed=self.seed, epoch=epoch, indices=[index], kind=3):
+            if random.random() < ALONE:
+                samples, target = silence(len(samples), random), []
+            else:
+                samples = with_silences(samples, ends, self.silence, random, sample_rate=self.sample_rate)
+        return SpeechItem(index, utterance.id, samples, target, epoch)
 
     def collate(self, results: Sequence[SpeechItem | Failure]) -> AudioBatch:
-        """A batch of items of one epoch, with silences, and some joined, as `silence` and `join` say."""
+        """A batch of items of one epoch, some of them joined, as `join` says."""
         items = [result for result in results if isinstance(result, SpeechItem)]
         failures = [result for result in results if isinstance(result, Failure)]
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
-        if random := drawn(self.silence.probability, **known, kind=3):
-            items = [self._with_silence(item, random) for item in items]
         joins = len(items) > 1 and epoch >= self.join.single_epochs
         if random := drawn(self.join.probability if joins else 0.0, **known, kind=2):
             seconds = [len(item.samples) / self.sample_rate for item in items]
@@ -171,12 +172,6 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         if self.keep is None:
             return item
         return replace(item, samples=kept(item.samples, self.keep([item.samples])))
-
-    def _with_silence(self, item: SpeechItem, random: np.random.Generator) -> SpeechItem:
-        if random.random() < ALONE:
-            return replace(item, samples=silence(len(item.samples), random), target=[])
-        samples = with_silences(item.samples, item.word_ends, self.silence, random, sample_rate=self.sample_rate)
-        return replace(item, samples=samples)
 
     def _joined(self, parts: Sequence[SpeechItem], random: np.random.Generator) -> SpeechItem:
         return SpeechItem(
