@@ -8,7 +8,6 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -96,7 +95,7 @@ samples of a recording in blocks."""
 def keeper(sample_rate: int, *, longest_pause: float = 0.0, pause_db: float = 0.0, trim: bool = False) -> Keep | None:
     """What cuts pauses to `longest_pause` seconds, or, where that is 0, with `trim` the silence off the ends."""
     if longest_pause:
-        return partial(without_pauses, sample_rate=sample_rate, longest=longest_pause, top_db=pause_db)
+        return Pauses(sample_rate, longest_pause, pause_db)
     return loud_part if trim else None
 
 
@@ -106,13 +105,25 @@ def kept(samples_N: np.ndarray, kept_K2: np.ndarray) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: float, top_db: float) -> np.ndarray:
-    """The samples [K, 2] that are kept where longer pauses are cut to `longest` seconds, at the ends to half of it.
+@dataclass(frozen=True)
+class Pauses:
+    """Cuts longer pauses to `longest` seconds, at the ends to half of it; calling it gives the samples that are kept.
 
     A pause is what is more than `top_db` below the loudest sound. That is one of at least `SOUND_FRAMES`, so that a
     click does not count; it counts for a quieter voice the less the farther it is away: by `DECAY_DB` a second, and by
     `MOST_DECAY_DB` at most. Of a pause its beginning and its end are kept, so that quiet sounds there are.
     """
+
+    sample_rate: int
+    longest: float
+    top_db: float
+
+    def __call__(self, blocks: Iterable[np.ndarray]) -> np.ndarray:
+        """The samples [K, 2] to keep of these blocks of all."""
+        return _without_pauses(blocks, sample_rate=self.sample_rate, longest=self.longest, top_db=self.top_db)
+
+
+def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: float, top_db: float) -> np.ndarray:
     frame = sample_rate // FRAMES_PER_SECOND
     energy_T, rest = energies(blocks, frame)
     if len(rest):
@@ -150,11 +161,11 @@ def sliding_minimum(level_T: np.ndarray, width: int) -> np.ndarray:
 
 
 class StreamPauses:
-    """`without_pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too."""
+    """`Pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too."""
 
-    def __init__(self, sample_rate: int, longest: float, top_db: float) -> None:
-        self.frame, self._side, self._top_db = sample_rate // FRAMES_PER_SECOND, side_frames(longest), top_db
-        self.sample_rate = sample_rate
+    def __init__(self, pauses: Pauses) -> None:
+        self.sample_rate, self._top_db = pauses.sample_rate, pauses.top_db
+        self.frame, self._side = pauses.sample_rate // FRAMES_PER_SECOND, side_frames(pauses.longest)
         self.cuts: list[Cut] = []
         """Of what was given out."""
         self.pause = 0
@@ -162,7 +173,7 @@ class StreamPauses:
         self._rest_N = np.zeros(0, np.float32)
         self._end: deque[np.ndarray] = deque(maxlen=self._side)  # of the pause: it is kept if something follows
         self._levels: deque[float] = deque(maxlen=SOUND_FRAMES)
-        self._least = self._loudest = self._reference = 20 * math.log10(INAUDIBLE) + top_db
+        self._least = self._loudest = self._reference = 20 * math.log10(INAUDIBLE) + pauses.top_db
         self._given = self._missing = 0
 
     def feed(self, samples_N: np.ndarray, *, last: bool = False) -> np.ndarray:

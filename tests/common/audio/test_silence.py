@@ -148,7 +148,7 @@ def test_times_of_what_is_kept_are_those_of_the_same_sample():
 def test_a_stream_is_cut_as_a_recording_whose_loudest_sound_comes_first(step):
     parts = [(0.7, None), (0.5, -20), (0.4, None), (0.5, -25), (9.0, -70), (0.3, -20), (1.0, None), (0.0031, None)]
     samples_N = np.concatenate([tone(*part) for part in parts])
-    kept_K2, stream = KEEP([samples_N]), StreamPauses(RATE, 0.1, 30.0)
+    kept_K2, stream = KEEP([samples_N]), StreamPauses(KEEP)
     given = [stream.feed(samples_N[first : first + step]) for first in range(0, len(samples_N), step)]
     found_N = np.concatenate([*given, stream.feed(samples_N[:0], last=True)])
     np.testing.assert_array_equal(found_N, kept(samples_N, kept_K2))
