@@ -48,6 +48,7 @@ def speech_dataset(
         utterances,
         encode=pieces.encode if pieces is not None else None,
         sample_rate=cfg.features.sample_rate,
+        keep=cfg.features.keeper(),
         speed=cfg.data.speed if training else None,
         silence=cfg.data.silence if training else None,
         join=cfg.data.join if training else None,

@@ -325,7 +325,8 @@ class Recognizer:
         return Decoder(self.model.decoder_weights())
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.feature_config.sample_rate, long_seconds=LONG_SECONDS)
+        features = self.feature_config
+        return read_heard(source, features.sample_rate, long_seconds=LONG_SECONDS, keep=features.keeper())
 
     def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""

@@ -136,8 +136,8 @@ class Recognizer:
         )
 
     def _read(self, source: Source) -> Recording:
-        rate, trim = self.config.features.sample_rate, self.config.data.trim_silence
-        return read_heard(source, rate, long_seconds=LONG_SECONDS, trim=trim)
+        keep = self.config.features.keeper(trim=self.config.data.trim_silence)
+        return read_heard(source, self.config.features.sample_rate, long_seconds=LONG_SECONDS, keep=keep)
 
     def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.

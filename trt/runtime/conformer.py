@@ -23,7 +23,7 @@ from fastconformer.hypotheses import DecodedLabels, Hypothesis, hypothesis_of, j
 from fastconformer.transducer.host_beam import decode_parts
 from fastconformer.transducer.host_decoder import HostDecoder
 from fastconformer.transducer.weights import of_named
-from trt.facts import ModelError, usable
+from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import DECODED_INSIDE, Network, paths_of
 from trt.runtime.weights import weights_in
 
@@ -54,6 +54,7 @@ class PieceRecognizer:
                 control=frozenset(facts["pieces"]["control"]),
             )
             self._decoder = _decoder(network, threads) if facts["head"] == "transducer" else None
+            self.keep = keeper_of(facts)
             self.frames(0)  # which computes with the facts that are left
 
     def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
@@ -120,7 +121,7 @@ class PieceRecognizer:
         return frames
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _encode(self, samples: Sequence[np.ndarray], *, whole_rows: bool) -> np.ndarray:
         """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability; those
