@@ -14,25 +14,30 @@ from torch import Tensor
 from ctc import native as native_code
 from ctc._library import load_cuda
 from ctc._loss_library import SUCCESS, TYPES, CTCProblem, LossOptions, TargetLabels, problem_of, refused, wrong_option
+from ctc._native import Scores
 
-POINTERS_OF_LOSS = 11
 WORKSPACE_ALIGNMENT = 256
+FUNCTIONS = """
+i32 ctc_loss_cuda(CTCProblem*, p, p, p, p, p, p, p, p, p, p, p)
+i32 ctc_loss_cuda_workspace(CTCProblem*, size*)
+i32 ctc_scale_gradient_cuda(CTCProblem*, p, p, i64, p)
+size ctc_greedy_cuda_workspace(i64, i64)
+i32 ctc_greedy_cuda(Scores*, i32, p, i32, p, p, p)
+size ctc_align_cuda_workspace(i64, i64, i64)
+i32 ctc_align_cuda(Scores*, i32, p, p, i64, p, i32, p, p, p, p, p, p)
+"""
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The CUDA library with its loss declared, or None where it was never built."""
+    """The CUDA library with its functions declared, or None where it was never built."""
     found = load_cuda()
     return None if found is None else declare(found)
 
 
 def declare(found: ctypes.CDLL) -> ctypes.CDLL:
-    """Says which arguments the functions of ctc.h take."""
-    problem, pointer = ctypes.POINTER(CTCProblem), ctypes.c_void_p
-    found.ctc_loss_cuda.argtypes = (problem, *(pointer,) * POINTERS_OF_LOSS)
-    found.ctc_loss_cuda_workspace.argtypes = (problem, ctypes.POINTER(ctypes.c_size_t))
-    found.ctc_scale_gradient_cuda.argtypes = (problem, pointer, pointer, ctypes.c_int64, pointer)
-    return found
+    """Says which arguments the functions of ctc.h and ctc_decode.h take."""
+    return native_code.declare(found, FUNCTIONS, CTCProblem, Scores)
 
 
 def is_available() -> bool:

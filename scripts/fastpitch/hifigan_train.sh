@@ -34,4 +34,4 @@ precision_flag
 without_effect "the log is always written" LOG_FILE
 without_effect "the log has all epochs" BMARK_EPOCHS_NUM
 without_effect "fine-tuning begins anew: set LEARNING_RATE" FINE_TUNE_LR_FACTOR
-launch fastpitch.hifigan.train "${HIFIGAN_CONFIG:-configs/hifigan/v1.toml}" "${flags[@]}" "$@"
+launch fastpitch.vocoders.train "${HIFIGAN_CONFIG:-configs/hifigan/v1.toml}" "${flags[@]}" "$@"

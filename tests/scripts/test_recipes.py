@@ -17,7 +17,7 @@ __all__ = ["python"]
 CONFIGS: dict[str, Any] = {
     "jasper.train": JasperConfig,
     "fastpitch.train": FastPitchConfig,
-    "fastpitch.hifigan.train": HifiganRun,
+    "fastpitch.vocoders.train": HifiganRun,
     "wav2vec2.pretrain": PretrainConfig,
     "wav2vec2.finetune": FinetuneConfig,
 }
