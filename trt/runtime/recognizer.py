@@ -22,7 +22,6 @@ from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 from ctc import native
-from trt.depthwise.library import register
 from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
@@ -60,7 +59,6 @@ class OnnxModel:
         # Threads that wait would keep cores busy, which several batches at once want: half of all time went into it.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
-        register(options, path, threads=threads)
         try:
             self.session = onnxruntime.InferenceSession(
                 path, options, providers=["CPUExecutionProvider"], enable_fallback=0
