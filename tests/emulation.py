@@ -12,6 +12,7 @@ import pytest
 
 from ctc import native
 from ctc.native.compilers import cuda_command
+from tests import sanitized
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-Wall", "-Wextra", "-Werror")
 
@@ -29,6 +30,16 @@ def compile_emulated(library: native.NativeLibrary, name: str, target: Path, *fl
     )
     assert done.returncode == 0, done.stderr
     return target
+
+
+def sanitize_lattices(library: native.NativeLibrary, folder: Path, count: int) -> None:
+    """Random lattices go through the emulated kernels under sanitizers, where these have changed."""
+    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
+    with sanitized.unless_unchanged(f"{library.name}-kernels", library):
+        program = compile_emulated(library, "cuda_lattices", folder / "lattices", *flags)
+        done = subprocess.run([program, str(count)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "all passed" in done.stdout
 
 
 def compile_by_nvcc(library: native.NativeLibrary, target: Path) -> Path:

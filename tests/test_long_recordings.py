@@ -76,6 +76,7 @@ def one_and_ninety_minutes(tmp_path_factory) -> list[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_does_not_grow_with_a_recording(kind, one_and_ninety_minutes, tmp_path):

@@ -13,6 +13,7 @@ import ctc
 from ctc import _library
 from ctc._library import LIBRARY
 from ctc.native import build, compilers, find_compiler
+from tests import sanitized
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 
@@ -87,7 +88,10 @@ def test_importing_compiles_nothing_and_prints_nothing():
 def test_the_c_tests_pass_under_sanitizers():
     environment = os.environ | {"PYTHON": sys.executable}
     script = LIBRARY.package / "csrc" / "test" / "sanitize.sh"
-    done = subprocess.run(["bash", str(script), "100"], capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    tests = list(script.parent.glob("*_test.cpp"))
-    assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout
+    with sanitized.unless_unchanged("ctc", LIBRARY):
+        done = subprocess.run(
+            ["bash", str(script), "100"], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        tests = list(script.parent.glob("*_test.cpp"))
+        assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout

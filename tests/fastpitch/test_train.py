@@ -21,16 +21,8 @@ from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import write_tensor
 from fastpitch.train import main, update
 from tests.fastpitch.runs import RATE, TOY, run_of, toy_config, write_corpus
-from tests.training import (
-    assert_all_finite,
-    assert_same_state,
-    events,
-    finish,
-    logged,
-    on_record,
-    run_module,
-    state_of,
-)
+from tests.processes import run_module
+from tests.training import assert_all_finite, assert_same_state, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -249,7 +241,7 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
     toml = tmp_path / "no_dropout.toml"
     toml.write_text(config.to_toml(cfg))
     flags = ("--batch_size", 4, "--output_dir", tmp_path / "two")
-    finish(run_module("fastpitch.train", toml, *flags, processes=2))
+    run_module("fastpitch.train", toml, *flags, processes=2)
     for key in ("train_loss", "train_attn_loss", "dev_loss", "dev_mel_loss", "dev_ema_pitch_loss"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-4), key
 
@@ -262,10 +254,9 @@ def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goe
         batches = bucketed_batches(run.epochs.seconds, batch_size=1, seed=run.cfg.seed, epoch=0, ranks=2, rank=1)
         bad = run.train_set.utterances[batches[-1][0]]
     write_tensor(tmp_path / "run" / "pitch" / f"{bad.id}.pt", torch.full((64,), torch.nan))
-    process = run_module(
+    ended = run_module(
         "fastpitch.train", TOY, "--data.root", root, "--epochs", 1, "--batch_size", 1, "--data.on_error", "skip",
         "--output_dir", tmp_path / "run", processes=2,
     )  # fmt: skip
-    said = finish(process)
-    assert said.count(f"left out: utterance {bad.id}: ") == 1
+    assert ended.said.count(f"left out: utterance {bad.id}: ") == 1
     assert state_of(tmp_path / "run")["progress"]["step"] == 2

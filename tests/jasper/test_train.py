@@ -22,15 +22,8 @@ from jasper.config import Config
 from jasper.run import NAME, Run
 from jasper.train import main, update
 from tests.jasper.runs import TOY, WORDS, toy_config, write_corpus
-from tests.training import (
-    directory_of,
-    events,
-    finish,
-    logged,
-    on_record,
-    run_module,
-    state_of,
-)
+from tests.processes import fork_module, run_module
+from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -178,10 +171,8 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
         "jasper.train", no_dropout, "--data.root", corpus, "--epochs", 3, "--ema", 0.9, "--data.pad_to_max", "true",
         "--data.max_seconds", 3, "--model.sync_batch_norm", "true",
     )  # fmt: skip
-    one = run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
-    two = run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)
-    finish(one)
-    finish(two)
+    run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
+    run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)
     for key in ("train_loss", "dev_loss", "dev_wer", "dev_ema_loss", "dev_ema_wer"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
 
@@ -197,17 +188,16 @@ def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_pa
     batches = bucketed_batches(run.epochs.seconds, batch_size=1, seed=cfg.seed, epoch=0, ranks=2, rank=1)
     bad = run.train_set.utterances[batches[-1][0]]
     bad.audio.write_bytes(bad.audio.read_bytes()[:2000])
-    process = run_module(
+    ended = fork_module(
         "jasper.train", TOY, "--data.root", root, "--epochs", 1, "--batch_size", 1, "--data.on_error", on_error,
         "--output_dir", tmp_path / "run", processes=2,
     )  # fmt: skip
     if on_error == "stop":
-        said, _ = process.communicate(timeout=120)
-        assert process.returncode != 0
-        assert said.count(f"error: utterance {bad.id}: ") == 1
+        assert all(ended.statuses)
+        assert ended.said.count(f"error: utterance {bad.id}: ") == 1
     else:
-        said = finish(process)
-        assert said.count(f"left out: utterance {bad.id}: ") == 1
+        assert ended.statuses == [0, 0], ended.said
+        assert ended.said.count(f"left out: utterance {bad.id}: ") == 1
         assert state_of(tmp_path / "run")["progress"]["step"] == 2
 
 

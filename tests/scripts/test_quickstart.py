@@ -141,6 +141,7 @@ def test_another_language_has_its_own_sentences_letters_and_sounds(quickstart, t
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_stops_all_trainings_and_the_same_command_ends_in_the_same_weights(first, folder):
     again = folder / "interrupted"
     environment = {**os.environ, "SPEECH_PYTHON": sys.executable, "QUICKSTART_SIZE": "toy", "OMP_NUM_THREADS": "1"}
@@ -178,6 +179,7 @@ def test_an_error_of_one_training_is_the_message_of_all(first, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_quickstart_in_german(quickstart, tmp_path, capsys):
     german = quickstart.Quickstart(size="toy", language="de", data_dir=tmp_path / "data", run_dir=tmp_path / "runs")
     assert quickstart.main(german) == 0

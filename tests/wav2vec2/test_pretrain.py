@@ -16,16 +16,8 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from common.training.state import TrainingError
 from tests.data import shared
-from tests.training import (
-    assert_all_finite,
-    assert_same_state,
-    events,
-    finish,
-    logged,
-    on_record,
-    run_module,
-    state_of,
-)
+from tests.processes import run_module
+from tests.training import assert_all_finite, assert_same_state, events, logged, on_record, state_of
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
@@ -131,7 +123,7 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path
     main(cfg)
     cfg = replace(cfg, output_dir=tmp_path / "two", concat_batches=2, batches_per_update=4)
     (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
-    finish(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2))
+    run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2)
     for key in ("train_loss", "train_code_perplexity", "train_grad_norm", "dev_loss", "dev_accuracy"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-4), key
 

@@ -23,16 +23,8 @@ from fastpitch.vocoders.training.steps import generated, judged, update, update_
 from fastpitch.vocoders.vocoder import load_vocoder
 from tests.fastpitch.vocoders.corpus import CONFIGS, hifigan_config, run_of, write_corpus
 from tests.fastpitch.vocoders.small import random_mel
-from tests.training import (
-    assert_all_finite,
-    assert_same_state,
-    events,
-    finish,
-    logged,
-    on_record,
-    run_module,
-    state_of,
-)
+from tests.processes import run_module
+from tests.training import assert_all_finite, assert_same_state, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -241,7 +233,7 @@ def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
 def test_two_processes_learn_what_one_learns(root, tmp_path):
     """A global batch is drawn first and split: two processes with two segments are one with four."""
     flags = ("--data.root", root, "--epochs", 1, "--ema", 0.5, "--discriminator.scales", 0, "--batch_size", 1)
-    finish(run_module("fastpitch.vocoders.train", TOY, *flags, "--output_dir", tmp_path / "two", processes=2))
+    run_module("fastpitch.vocoders.train", TOY, *flags, "--output_dir", tmp_path / "two", processes=2)
     cfg = hifigan_config(root, tmp_path / "one", epochs=1, ema=0.5)
     main(replace(cfg, discriminator=replace(cfg.discriminator, scales=0)))
     one, two = state_of(tmp_path / "one"), state_of(tmp_path / "two")

@@ -1,0 +1,29 @@
+"""Native code goes through the sanitizers when it has changed; in nightly runs always, for compilers change too."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ctc.native import NativeLibrary
+
+RECORD = Path(__file__).with_name("sanitized.txt")
+"""By name, the checksum of the code that has passed: of every clone, so it is committed with the code."""
+
+
+@contextlib.contextmanager
+def unless_unchanged(name: str, library: NativeLibrary) -> Iterator[None]:
+    """Skips a test if the library's code has passed it before; else records that it does."""
+    found = library.digest()[:16]
+    if on_record().get(name) == found and not os.environ.get("NIGHTLY"):
+        pytest.skip(f"{name}: the code is that which has passed; NIGHTLY=1 runs it nevertheless")
+    yield
+    if (passed := on_record()).get(name) != found:
+        passed[name] = found
+        RECORD.write_text("".join(f"{name} {passed[name]}\n" for name in sorted(passed)))
+
+
+def on_record() -> dict[str, str]:
+    return dict(line.split() for line in RECORD.read_text().splitlines())
