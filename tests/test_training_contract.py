@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import random
 import resource
@@ -24,7 +25,8 @@ from common.training.learner import Learner
 from common.training.state import TrainingError
 from tests import processes
 from tests.training import assert_same_state, events, logged, state_of
-from tests.training_commands import COMMANDS, Command
+from tests.training_commands import COMMANDS, RICHER, Command
+from tests.wav2vec2.runs import assert_float32
 
 pytestmark = pytest.mark.slow
 STEPS = 6
@@ -118,6 +120,18 @@ def test_stopping_and_resuming_gives_bitwise_the_weights_of_never_stopping(comma
     assert command.module.main(replace(cfg, output_dir=tmp_path / "run", **{key: stop_at})).step == stop_at
     command.module.main(replace(cfg, output_dir=tmp_path / "run"))
     assert_same_state(state_of(tmp_path / "run"), expected)
+
+
+@pytest.mark.parametrize("command", RICHER, ids=lambda command: command.id, indirect=True)
+def test_a_run_with_more_to_keep_goes_on_bitwise_too(command, whole, tmp_path):
+    cfg, expected = whole
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    command.module.main(replace(cfg, output_dir=tmp_path / "run", **{key: 4}))
+    command.module.main(replace(cfg, output_dir=tmp_path / "run"))
+    assert_same_state(state_of(tmp_path / "run"), expected)
+    assert all(math.isfinite(loss) for loss in logged(tmp_path / "run"))
+    if command.name == "wav2vec2":
+        assert_float32(expected)
 
 
 @pytest.mark.parametrize(

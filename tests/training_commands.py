@@ -1,7 +1,7 @@
 """The training commands, each with a toy run that takes a second or so: for tests of what all of them promise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import fastpitch.vocoders.train
 import jasper.train
 import wav2vec2.finetune
 import wav2vec2.pretrain
+from fastpitch.acoustic.config import AdversaryConfig
 from tests.fastconformer import runs as transducer_runs
 from tests.fastpitch import runs as fastpitch_runs
 from tests.fastpitch.vocoders import corpus as vocoder_runs
@@ -88,3 +89,49 @@ COMMANDS = [
         config=wav2vec2_runs.finetune_in_epochs,
     ),
 ]
+
+
+def _richer(id: str, called: str, change: Callable[[Any], Any]) -> Command:
+    """The toy `called` so with more that its checkpoints have to hold."""
+    (command,) = (command for command in COMMANDS if called in (command.id, command.name))
+    return replace(command, id=id, config=lambda *given, **changes: change(command.config(*given, **changes)))
+
+
+DROPOUT = {"dropout": 0.1, "layer_drop": 0.3, "input_dropout": 0.1}
+
+
+def _accumulating(precision: str, **dropout: float) -> Callable[[Any], Any]:
+    """Of wav2vec 2.0: two batches an update, every kind of random number, and the scale of fp16."""
+    return lambda cfg: replace(
+        cfg,
+        precision=precision,
+        update_freq=2,
+        learning=replace(cfg.learning, **DROPOUT, **dropout),
+        mask=replace(cfg.mask, channel_prob=0.2, channel_length=2),
+        data=replace(cfg.data, validation=()),
+    )
+
+
+RICHER = [
+    _richer(
+        "fastpitch of letters and phonemes",
+        "fastpitch",
+        lambda cfg: replace(cfg, text=replace(cfg.text, p_arpabet=0.5, cleaners="english_cleaners_v2")),
+    ),
+    _richer(
+        "fastpitch with an adversary",
+        "fastpitch",
+        lambda cfg: replace(cfg, adversary=AdversaryConfig(weight=1.0, frames=16, channels=4)),
+    ),
+    _richer(
+        "hifigan whose discriminators begin later",
+        "hifigan",
+        lambda cfg: replace(cfg, loss=replace(cfg.loss, adversarial_from=2)),
+    ),
+    *(
+        _richer(f"{called} in {precision}", called, _accumulating(precision, **dropout))
+        for called, dropout in (("pretrain", {"feature_dropout": 0.1}), ("finetune", {"final_dropout": 0.1}))
+        for precision in ("fp32", "bf16", "fp16")
+    ),
+]
+"""For stopping and resuming alone."""

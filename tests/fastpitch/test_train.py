@@ -22,7 +22,7 @@ from fastpitch.acoustic.data import write_tensor
 from fastpitch.train import main, update
 from tests.fastpitch.runs import RATE, TOY, run_of, toy_config, write_corpus
 from tests.processes import run_module
-from tests.training import assert_all_finite, assert_same_state, events, logged, on_record, state_of
+from tests.training import assert_all_finite, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,17 +45,6 @@ def test_a_run_directory_describes_itself_and_logs_every_loss(corpus, tmp_path):
         assert len(logged(tmp_path, f"train_{name}")) == 6
     assert len(logged(tmp_path, "dev_mel_loss")) == len(logged(tmp_path, "dev_ema_mel_loss")) == 2
     assert logged(tmp_path, "train_kl_weight") == [0.5] * 3 + [1.0] * 3
-
-
-@pytest.mark.parametrize("stop_at", [4])
-def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(corpus, tmp_path, stop_at):
-    cfg = toy_config(corpus, tmp_path / "whole")
-    cfg = replace(cfg, text=replace(cfg.text, p_arpabet=0.5, cleaners="english_cleaners_v2"))
-    main(cfg)
-    stopped = replace(cfg, output_dir=tmp_path / "stopped")
-    assert main(replace(stopped, steps=stop_at)).step == stop_at
-    main(stopped)
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
 
 
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):

@@ -18,7 +18,7 @@ from common.training.state import TrainingError
 from tests.data import shared
 from tests.processes import run_module
 from tests.training import assert_all_finite, assert_same_state, events, logged, on_record, state_of
-from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
+from tests.wav2vec2.runs import CONFIGS, SHAPE, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Plan, SubBatch, loader
@@ -41,24 +41,6 @@ def test_a_run_directory_describes_itself_and_its_checkpoint_loads(corpus, tmp_p
     _, newest = checkpoint.saved_steps(tmp_path, "wav2vec2")[-1]
     model = load(newest, ema=False).model
     assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in state_of(tmp_path)["weights"].items())
-
-
-@pytest.mark.parametrize(("precision", "stop_at"), [("fp32", 1), ("fp32", 4), ("bf16", 3), ("fp16", 3)])
-def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_stopping(
-    corpus, tmp_path, precision, stop_at
-):
-    learning = {"dropout": 0.1, "layer_drop": 0.3, "input_dropout": 0.1, "feature_dropout": 0.1}
-    cfg = pretrain_config(
-        corpus, tmp_path / "whole", max_updates=5, update_freq=2, concat_batches=1, ema=0.9, learning=learning,
-        precision=precision, mask={"channel_prob": 0.2, "channel_length": 2}, data={"validation": ()},
-    )  # fmt: skip
-    main(cfg)
-    stopped = replace(cfg, output_dir=tmp_path / "stopped")
-    assert main(replace(stopped, stop_at=stop_at)).step == stop_at
-    main(stopped)
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
-    assert_float32(state_of(tmp_path / "whole"))
-    assert np.isfinite(logged(tmp_path / "whole")).all()
 
 
 def test_the_toy_goes_through_real_speech(tmp_path):

@@ -24,7 +24,7 @@ from fastpitch.vocoders.vocoder import load_vocoder
 from tests.fastpitch.vocoders.corpus import CONFIGS, hifigan_config, run_of, write_corpus
 from tests.fastpitch.vocoders.small import random_mel
 from tests.processes import run_module
-from tests.training import assert_all_finite, assert_same_state, events, logged, on_record, state_of
+from tests.training import assert_all_finite, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -57,17 +57,6 @@ def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
     main(hifigan_config(root, tmp_path, generator=generator, every=EveryConfig(log_steps=1, validate_epochs=9)))
     recorded = on_record(Path(__file__).with_name(f"golden_toy_{generator}.txt"))
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
-
-
-@pytest.mark.parametrize("stop_at", [4])
-def test_stopping_at_any_step_and_resuming_gives_bitwise_the_weights_of_never_stopping(root, tmp_path, stop_at):
-    cfg = hifigan_config(root, tmp_path / "whole")
-    cfg = replace(cfg, loss=replace(cfg.loss, adversarial_from=2))
-    main(cfg)
-    stopped = replace(cfg, output_dir=tmp_path / "stopped")
-    assert main(replace(stopped, steps=stop_at)).step == stop_at
-    main(stopped)
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
 
 
 def test_the_average_follows_the_generator_from_its_first_weights_on(root, tmp_path):
