@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,18 @@ from ctc.native import NativeLibrary
 
 RECORD = Path(__file__).with_name("sanitized.txt")
 """By name, the checksum of the code that has passed: of every clone, so it is committed with the code."""
+
+
+def run_programs(library: NativeLibrary, count: int) -> None:
+    """The C++ tests pass under the sanitizers of addresses and of threads, with so many random problems."""
+    script = library.package / "csrc" / "test" / "sanitize.sh"
+    command = ["bash", str(script), str(count)]
+    with unless_unchanged(library.name, library):
+        environment = os.environ | {"PYTHON": sys.executable}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        tests = list(script.parent.glob("*_test.cpp"))
+        assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout
 
 
 @contextlib.contextmanager

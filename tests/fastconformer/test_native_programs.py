@@ -1,9 +1,5 @@
 """The C++ tests of the losses and of the decoder pass under sanitizers."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from ctc.native import find_compiler
@@ -15,10 +11,4 @@ from tests import sanitized
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_c_tests_pass_under_sanitizers():
-    environment = os.environ | {"PYTHON": sys.executable}
-    script = LIBRARY.package / "csrc" / "test" / "sanitize.sh"
-    with sanitized.unless_unchanged("transducer", LIBRARY):
-        done = subprocess.run(["bash", str(script), "6"], capture_output=True, text=True, env=environment, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        tests = list(script.parent.glob("*_test.cpp"))
-        assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout
+    sanitized.run_programs(LIBRARY, count=6)
