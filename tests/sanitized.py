@@ -9,21 +9,23 @@ from pathlib import Path
 
 import pytest
 
+import ctc
 from ctc.native import NativeLibrary
 
+SCRIPT = Path(ctc.__path__[0]) / "csrc" / "test" / "sanitize.sh"
 RECORD = Path(__file__).with_name("sanitized.txt")
 """By name, the checksum of the code that has passed: of every clone, so it is committed with the code."""
 
 
-def run_programs(library: NativeLibrary, count: int) -> None:
-    """The C++ tests pass under the sanitizers of addresses and of threads, with so many random problems."""
-    script = library.package / "csrc" / "test" / "sanitize.sh"
-    command = ["bash", str(script), str(count)]
-    with unless_unchanged(library.name, library):
+def run_programs(package: str, library: NativeLibrary, count: int) -> None:
+    """The C++ tests of `package` pass under the sanitizers of addresses and of threads, with `count` problems each."""
+    with unless_unchanged(package, library):
         environment = os.environ | {"PYTHON": sys.executable}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(
+            ["bash", str(SCRIPT), str(count), package], capture_output=True, text=True, env=environment, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
-        tests = list(script.parent.glob("*_test.cpp"))
+        tests = list((library.package / "csrc" / "test").glob("*_test.cpp"))
         assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout
 
 

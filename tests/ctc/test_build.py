@@ -85,4 +85,4 @@ def test_importing_compiles_nothing_and_prints_nothing():
 @pytest.mark.slow
 @needs_compiler
 def test_the_c_tests_pass_under_sanitizers():
-    sanitized.run_programs(LIBRARY, count=100)
+    sanitized.run_programs("ctc", LIBRARY, count=100)

@@ -11,4 +11,4 @@ from tests import sanitized
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_c_tests_pass_under_sanitizers():
-    sanitized.run_programs(LIBRARY, count=6)
+    sanitized.run_programs("fastconformer.transducer", LIBRARY, count=6)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from common import config
 from common.data.loading import Failure, LoadingError
 from common.runs import checkpoint
 from common.runs.logging import read_events
@@ -453,32 +454,23 @@ def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, w
     assert [saved for saved, _ in checkpoint.saved_steps(tmp_path / "run", "m")] == [int(own[0][-1].split()[1])]
 
 
-LOST = """
-import os, signal, sys, time, torch
-from pathlib import Path
-from common import config
-from common.training.course import Course
-from common.training.loop import EXPECTED, Loop
-from common.runs.run_directory import started
-from common.training.state import TrainingState
-sys.path.insert(0, ".")
-from tests.common.training.test_loop import DATA, NEVER, Settings
-cfg, how = Settings(output_dir=Path(sys.argv[1])), sys.argv[2]
-with config.reported(*EXPECTED), started(cfg, "m") as directory:
-    rank = directory.world.rank
-    state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
-    with Loop(state, NEVER, Course(steps=1000), data=DATA) as loop:
-        for _ in loop.epochs():
-            for step in loop.steps(range(1000), 1000):
-                if step == 3 and rank == 1:
-                    if how == "stopped":
-                        os.system(f"(sleep 20; kill -KILL {os.getpid()}) > /dev/null 2>&1 &")
-                        os.kill(os.getpid(), signal.SIGSTOP)
-                    if how == "killed":
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    raise ValueError("a bug")
-                loop.did(torch.ones(1), amount=1)
-"""
+def lost(folder: Path, how: str) -> None:
+    """What each of three processes does, of which the second is lost."""
+    cfg = Settings(output_dir=folder)
+    with config.reported(*loop.EXPECTED), started(cfg, "m") as directory:
+        rank = directory.world.rank
+        state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
+        with Loop(state, NEVER, Course(steps=1000), data=DATA) as running:
+            for _ in running.epochs():
+                for step in running.steps(range(1000), 1000):
+                    if step == 3 and rank == 1:
+                        if how == "stopped":
+                            os.system(f"(sleep 12; kill -KILL {os.getpid()}) > /dev/null 2>&1 &")
+                            os.kill(os.getpid(), signal.SIGSTOP)
+                        if how == "killed":
+                            os.kill(os.getpid(), signal.SIGKILL)
+                        raise ValueError("a bug")
+                    running.did(torch.ones(1), amount=1)
 
 
 @pytest.mark.slow
@@ -492,7 +484,7 @@ with config.reported(*EXPECTED), started(cfg, "m") as directory:
 )
 def test_a_process_that_is_gone_is_named_by_rank_and_host_in_the_error_of_the_others(tmp_path, monkeypatch, how, what):
     monkeypatch.setenv("DISTRIBUTED_TIMEOUT_MINUTES", "0.1")
-    statuses, told = run_python("-c", LOST, tmp_path / "run", how, processes=3)
+    statuses, told = fork(lambda: lost(tmp_path / "run", how), processes=3)
     assert statuses[0] == statuses[2] == 2
     expected = f"rank 1 on {socket.gethostname()} {what}; no checkpoint was saved yet"
     assert [expected in told[rank][-1] for rank in (0, 2)] == [True, True], told
