@@ -4,8 +4,9 @@ import contextlib
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import pytest
@@ -42,14 +43,25 @@ def sanitize_lattices(library: native.NativeLibrary, folder: Path, count: int) -
         assert "all passed" in done.stdout
 
 
-def compile_by_nvcc(library: native.NativeLibrary, target: Path) -> Path:
-    """Compiles the CUDA sources of a package for one architecture, without a warning."""
+def compiles_by_nvcc(library: native.NativeLibrary, folder: Path, exported: Sequence[str]) -> None:
+    """The CUDA sources of a package compile without a warning, where they have changed, and export these functions."""
     compiler = shutil.which("nvcc") or pytest.skip("no nvcc")
     command = cuda_command(compiler, [90], library.sources("*.cu"), library.header_folders)
-    done = subprocess.run([*command, "-o", target], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.strip() == ""
-    return target
+    with sanitized.unless_unchanged(f"{library.name}-nvcc", library):
+        done = subprocess.run([*command, "-o", folder / "cuda.so"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.strip()) == (0, "")
+        symbols = (folder / "cuda.so").read_bytes()
+        assert all(name.encode() in symbols for name in exported)
+
+
+def kernels_of(library: native.NativeLibrary) -> ctypes.CDLL:
+    """The kernels of a package for the processor, compiled once for their source and kept beside its library."""
+    target = library.cpu.with_name(f"{library.name}_emulated_{library.digest()[:16]}.so")
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=target.parent) as folder:
+            compile_emulated(library, "cuda_emulated", Path(folder) / target.name, "-shared").replace(target)
+    return ctypes.CDLL(str(target))
 
 
 @contextlib.contextmanager

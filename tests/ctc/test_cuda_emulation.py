@@ -80,9 +80,8 @@ pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    target = tmp_path_factory.mktemp("emulated") / "libctc_cuda_emulated.so"
-    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
+def kernels() -> ctypes.CDLL:
+    return emulation.kernels_of(LIBRARY)
 
 
 @pytest.fixture(autouse=True)

@@ -164,6 +164,7 @@ def test_ctrl_c_stops_all_trainings_and_the_same_command_ends_in_the_same_weight
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.nightly
 def test_an_error_of_one_training_is_the_message_of_all(first, folder):
     runs = folder / "in_the_way"
     runs.mkdir()
