@@ -401,6 +401,17 @@ def test_what_the_weights_depend_on_cannot_change(command, whole):
     kind = "adamw" if cfg.optim.kind != "adamw" else "lamb"
     with pytest.raises(CheckpointError, match=f"does not fit this configuration: .*optim.kind {cfg.optim.kind} -> "):
         command.module.main(replace(cfg, optim=replace(cfg.optim, kind=kind)))
+    for change, problem in command.others:
+        message = f"its newest checkpoint does not fit this configuration: .*{problem}.*; take another --output_dir, or"
+        with pytest.raises(CheckpointError, match=message):
+            command.module.main(change(cfg))
+
+
+def test_a_new_run_does_not_begin_among_the_checkpoints_of_another(command, whole):
+    cfg, _ = whole
+    message = f"{cfg.output_dir}: holds checkpoints of an earlier run, up to step {STEPS}; go on from"
+    with pytest.raises(CheckpointError, match=message):
+        command.module.main(replace(cfg, resume=False))
 
 
 def test_another_start_for_an_existing_run_is_refused(command, whole):
@@ -427,9 +438,34 @@ def test_the_run_directory_describes_the_run(command, whole):
     assert config.load(type(cfg), cfg.output_dir / "config.toml") == config.build(type(cfg), state["config"], "")
     described = json.loads((cfg.output_dir / "environment.json").read_text())
     assert {"torch", "device", "commit", "processes"} <= set(described)
-    assert len(logged(cfg.output_dir)) == STEPS
-    assert logged(cfg.output_dir, "train_throughput")
-    best = checkpoint.load(cfg.output_dir / f"{command.name}_best.pt")
-    assert "config" in best
+    assert len(logged(cfg.output_dir)) == len(logged(cfg.output_dir, "train_throughput")) == STEPS
+    for name in command.logs:
+        averaged = [name.replace("dev_", "dev_ema_")] if name.startswith("dev_") else []
+        for logs in (name, *averaged):
+            assert len(logged(cfg.output_dir, logs)) == (2 if averaged else STEPS), logs
     folders = {path.parent.name for path in cfg.output_dir.glob("*/events.out.tfevents.*")}
     assert folders == ({"train", "train_avg", "dev", "dev_ema"} if cfg.tensorboard else set())
+
+
+def test_milestones_the_last_two_and_the_best_are_kept_and_can_be_used(command, whole, tmp_path):
+    cfg, _ = whole
+    key = {"keep_epochs": (1,)} if hasattr(cfg, "keep_epochs") else {"keep_steps": (3,)}
+    cfg = replace(cfg, output_dir=tmp_path, every=replace(cfg.every, save_steps=1), **key)
+    command.module.main(cfg)
+    saved = dict(checkpoint.saved_steps(tmp_path, command.name))
+    assert list(saved) == [3, 5, 6]
+    best = checkpoint.load(tmp_path / f"{command.name}_best.pt")
+    scores = logged(tmp_path, f"dev_{command.score}") + logged(tmp_path, f"dev_ema_{command.score}")
+    assert best.get("progress", {"best": min(scores)})["best"] == min(scores)  # that of a vocoder is for use alone
+    assert "config" in best
+    for path in (*saved.values(), tmp_path / f"{command.name}_best.pt", *tmp_path.glob("*_final.pt")):
+        command.load(path, device="cpu")
+
+
+def test_the_longest_batch_can_be_tried_first(command, whole, tmp_path, capsys):
+    cfg, _ = whole
+    if not hasattr(cfg, "dry_run"):
+        pytest.skip("this command has no trial")
+    assert command.module.main(replace(cfg, output_dir=tmp_path, dry_run=True)).step == 0
+    assert "the longest batch fits: " in capsys.readouterr().out
+    assert checkpoint.saved_steps(tmp_path, command.name) == []

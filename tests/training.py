@@ -62,18 +62,6 @@ def assert_same(a: Any, b: Any, where: str) -> None:
         assert a == b, where
 
 
-def assert_all_finite(folder: Path, name: str, part: str = "weights") -> None:
-    """Every value of `part` is finite in all checkpoints of model `name`, if there are any."""
-    for _, path in checkpoint.saved_steps(folder, name):
-        assert all(torch.isfinite(weight).all() for weight in checkpoint.load(path)[part].values())
-
-
-def assert_average_begins_here(run: Any) -> None:
-    """The average of a run that had none begins at its weights of now."""
-    for name, weight in run.model.state_dict().items():
-        assert torch.equal(run.learner.ema.model.state_dict()[name], weight)
-
-
 def logged(folder: Path, key: str = "train_loss") -> list[float]:
     """The values of `key` in the log."""
     return [e["data"][key] for e in read_events(folder / "nvlog.json") if key in e["data"]]

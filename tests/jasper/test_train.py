@@ -1,4 +1,3 @@
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -33,19 +32,6 @@ AUGMENTED = SpecAugmentConfig(freq_masks=1, max_freq=8, time_masks=1, max_time=1
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-def test_a_run_directory_describes_itself(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path)
-    progress = main(cfg)
-    assert (progress.epoch, progress.step) == (2, 6)
-    assert config.load(Config, tmp_path / "config.toml") == cfg
-    assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
-    assert len(logged(tmp_path)) == 6
-    assert len(logged(tmp_path, "dev_wer")) == len(logged(tmp_path, "dev_ema_wer")) == 2
-    state = state_of(tmp_path)
-    assert config.build(Config, state["config"], "checkpoint") == cfg
-    assert {"weights", "ema", "optimizer", "scaler", "progress"} <= set(state)
 
 
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
@@ -142,21 +128,6 @@ def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configure
     ]
     with pytest.raises(CheckpointError, match=r"\d% of its numbers fit this model, expected at least 50%: blocks.*"):
         main(replace(other, from_checkpoint="half", output_dir=tmp_path / "third"))
-
-
-def test_the_longest_batch_can_be_tried_first(corpus, tmp_path, capsys):
-    assert main(toy_config(corpus, tmp_path, dry_run=True)).step == 0
-    assert "the longest batch fits: (4, " in capsys.readouterr().out
-    assert checkpoint.saved_steps(tmp_path, "jasper") == []
-
-
-def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path, epochs=5, keep_epochs=(2,))
-    main(cfg)
-    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "jasper")] == [6, 12, 15]
-    best = checkpoint.load(tmp_path / "jasper_best.pt")
-    assert best["progress"]["best"] == min(logged(tmp_path, "dev_ema_wer") + logged(tmp_path, "dev_wer"))
-    assert (best["ema"] is None) == (best["progress"]["best_weights"] == "raw")
 
 
 @pytest.mark.slow
