@@ -44,6 +44,7 @@ def _reader(read) -> Reader:
     return Reader([("", b"text")], read, (ValueError,))
 
 
+@pytest.mark.slow
 def test_tracebacks_memory_hangs_and_crashes_are_found(monkeypatch):
     def fails(path: Path) -> None:
         raise KeyError("unforeseen")

@@ -14,7 +14,7 @@ from common.data.manifest import Utterance, write_jsonl
 from ctc.ngram import estimate
 from tests.data import shared
 from tests.jasper.tiny import run, save_tiny, tiny_config
-from tests.processes import run_python
+from tests.processes import fork_module
 
 RATE = 16_000
 
@@ -216,9 +216,9 @@ def test_processes_share_the_recordings_and_one_writes(tmp_path):
         )
     (tmp_path / "2.wav").write_bytes(b"no audio")
     paths = [tmp_path / f"{i}.wav" for i in range(5)]
-    arguments = ("-m", "jasper.inference", tmp_path / "tiny.pt", *paths, "--device", "cpu", "--output")
-    (one,), _ = run_python(*arguments, tmp_path / "one.txt", processes=1)
-    two, told = run_python(*arguments, tmp_path / "two.txt", processes=2)
+    arguments = ("jasper.inference", tmp_path / "tiny.pt", *paths, "--device", "cpu", "--output")
+    (one,), _ = fork_module(*arguments, tmp_path / "one.txt")
+    two, told = fork_module(*arguments, tmp_path / "two.txt", processes=2)
     assert (one, two) == (1, [1, 1])
     assert (tmp_path / "one.txt").read_text() == (tmp_path / "two.txt").read_text()
     assert (tmp_path / "one.txt").read_text().count("\n") == 4

@@ -252,6 +252,7 @@ def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_importing_jasper_takes_little_longer_than_importing_torch():
     assert quickest(1.0, lambda: importing("jasper") - importing("torch")) < 1.0
 

@@ -42,6 +42,7 @@ def test_letters_can_be_dropped_and_are_counted_in_the_log(tmp_path):
     assert "letters in 6 texts are none of the 28 labels" in (tmp_path / "run" / "nvlog.json").read_text()
 
 
+@pytest.mark.slow
 def test_russian_is_learned_and_transcribed_back(tmp_path):
     folder = write_manifests(tmp_path / "corpus", "russian", train=4, validation=2)
     runs.write_alphabet(folder)

@@ -182,7 +182,9 @@ def test_engines_of_quartznet_are_built(precision, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mel", "hifigan", "istft", "wav2vec2"])
+@pytest.mark.parametrize(
+    "kind", ["mel", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("hifigan", "istft", "wav2vec2"))]
+)
 def test_engines_of_the_other_families_are_built(kind, tmp_path):
     pytest.importorskip("tensorrt_rtx_bindings")
     if kind == "wav2vec2":

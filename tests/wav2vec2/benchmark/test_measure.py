@@ -23,6 +23,7 @@ def quick(tmp_path, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "sides"),
     [

@@ -278,6 +278,7 @@ def test_data_parallel_training_does_not_wait_for_layers_that_were_left_out(tmp_
         torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_a_layer_compiles_into_one_graph():
     model = pretraining_model("large").wav2vec2
     audio_BN, samples_B = audio_batch((8000, 5000))
