@@ -8,7 +8,6 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,9 @@ FRAMES_PER_SECOND = 100  # in which pauses are measured
 SOUND_FRAMES = 4  # that are loud, one after the other, are a sound, and no click
 DECAY_DB = 1.0  # per second: how much less a loud sound counts for what is far from it
 MOST_DECAY_DB = 20.0
+SILENT_DB = 60.0  # below the loudest sound, from which on there is nothing worth keeping, as published trimming has it
 NOISE_DB = (-80.0, -50.0)  # of full scale: noise that training hears in place of silence
+INAUDIBLE_DB = 20 * math.log10(INAUDIBLE)
 ALONE = 0.06  # share of the utterances that are nothing but silence, where training hears silences
 
 
@@ -96,7 +97,7 @@ samples of a recording in blocks."""
 def keeper(sample_rate: int, *, longest_pause: float = 0.0, pause_db: float = 0.0, trim: bool = False) -> Keep | None:
     """What cuts pauses to `longest_pause` seconds, or, where that is 0, with `trim` the silence off the ends."""
     if longest_pause:
-        return partial(without_pauses, sample_rate=sample_rate, longest=longest_pause, top_db=pause_db)
+        return Pauses(sample_rate, longest_pause, pause_db)
     return loud_part if trim else None
 
 
@@ -106,13 +107,26 @@ def kept(samples_N: np.ndarray, kept_K2: np.ndarray) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: float, top_db: float) -> np.ndarray:
-    """The samples [K, 2] that are kept where longer pauses are cut to `longest` seconds, at the ends to half of it.
+@dataclass(frozen=True)
+class Pauses:
+    """Cuts longer pauses to `longest` seconds, at the ends to half of it; calling it gives the samples that are kept.
 
     A pause is what is more than `top_db` below the loudest sound. That is one of at least `SOUND_FRAMES`, so that a
     click does not count; it counts for a quieter voice the less the farther it is away: by `DECAY_DB` a second, and by
-    `MOST_DECAY_DB` at most. Of a pause its beginning and its end are kept, so that quiet sounds there are.
+    `MOST_DECAY_DB` at most. Of a pause its beginning and its end are kept, so that quiet sounds there are. What is more
+    than `SILENT_DB` below, digital zeros above all, goes as a whole, at the ends and where it is longer than `longest`.
     """
+
+    sample_rate: int
+    longest: float
+    top_db: float
+
+    def __call__(self, blocks: Iterable[np.ndarray]) -> np.ndarray:
+        """The samples [K, 2] to keep of these blocks of all."""
+        return _without_pauses(blocks, sample_rate=self.sample_rate, longest=self.longest, top_db=self.top_db)
+
+
+def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: float, top_db: float) -> np.ndarray:
     frame = sample_rate // FRAMES_PER_SECOND
     energy_T, rest = energies(blocks, frame)
     if len(rest):
@@ -123,14 +137,19 @@ def without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: f
     after_T = np.maximum.accumulate(lasting_T + slope_T) - slope_T
     before_T = np.maximum.accumulate(lasting_T[::-1] + slope_T)[::-1] - slope_T[::-1]
     loudest_T = np.maximum(np.maximum(after_T, before_T), lasting_T.max(initial=-np.inf) - MOST_DECAY_DB)
-    is_pause_T = level_T < loudest_T - top_db
-    pauses_P2 = np.flatnonzero(np.diff(is_pause_T, prepend=False, append=False)).reshape(-1, 2)
-    side = side_frames(longest)
-    first_P = np.where(pauses_P2[:, 0] > 0, pauses_P2[:, 0] + side, 0)
-    end_P = np.where(pauses_P2[:, 1] < len(level_T), pauses_P2[:, 1] - side, len(level_T))
-    cut_P2 = np.stack([first_P, end_P], 1)[first_P < end_P]
-    kept_K2 = np.concatenate([[0], cut_P2.ravel(), [len(level_T)]]).reshape(-1, 2)
-    return kept_K2[kept_K2[:, 0] < kept_K2[:, 1]] * frame if len(level_T) else np.zeros((1, 2), np.int64)
+    pauses_P2, silences_P2 = (_runs(level_T < loudest_T - below) for below in (top_db, SILENT_DB))
+    side, frames = side_frames(longest), len(level_T)
+    is_kept_T = np.ones(frames, bool)
+    for first, end in pauses_P2:
+        is_kept_T[first + side if first else 0 : max(0, end - side) if end < frames else end] = False
+    for first, end in silences_P2:
+        is_kept_T[first:end] &= not (first == 0 or end == frames or end - first > 2 * side)
+    return _runs(is_kept_T) * frame if frames else np.zeros((1, 2), np.int64)
+
+
+def _runs(is_T: np.ndarray) -> np.ndarray:
+    """The first place and the end of each run of truths."""
+    return np.flatnonzero(np.diff(is_T, prepend=False, append=False)).reshape(-1, 2)
 
 
 def side_frames(longest: float) -> int:
@@ -150,20 +169,26 @@ def sliding_minimum(level_T: np.ndarray, width: int) -> np.ndarray:
 
 
 class StreamPauses:
-    """`without_pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too."""
+    """`Pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too."""
 
-    def __init__(self, sample_rate: int, longest: float, top_db: float) -> None:
-        self.frame, self._side, self._top_db = sample_rate // FRAMES_PER_SECOND, side_frames(longest), top_db
-        self.sample_rate = sample_rate
+    def __init__(self, pauses: Pauses) -> None:
+        self.sample_rate, self._top_db = pauses.sample_rate, pauses.top_db
+        self.frame, self._side = pauses.sample_rate // FRAMES_PER_SECOND, side_frames(pauses.longest)
         self.cuts: list[Cut] = []
         """Of what was given out."""
-        self.pause = 0
-        """Samples of the pause that the stream is in."""
         self._rest_N = np.zeros(0, np.float32)
         self._end: deque[np.ndarray] = deque(maxlen=self._side)  # of the pause: it is kept if something follows
         self._levels: deque[float] = deque(maxlen=SOUND_FRAMES)
-        self._least = self._loudest = self._reference = 20 * math.log10(INAUDIBLE) + top_db
-        self._given = self._missing = 0
+        self._least = self._loudest = self._reference = INAUDIBLE_DB + pauses.top_db
+        self._given = self._missing = self._paused = 0
+        self._silent: list[np.ndarray] = []  # what may be too short a silence to be cut
+        self._silence = 0  # samples of the silence that the stream is in
+        self._is_start = True
+
+    @property
+    def pause(self) -> int:
+        """Samples of the pause that the stream is in."""
+        return self._paused + self._silence
 
     def feed(self, samples_N: np.ndarray, *, last: bool = False) -> np.ndarray:
         """What is kept of samples, and of some that came before; all that is left with the last ones."""
@@ -183,21 +208,43 @@ class StreamPauses:
         self._loudest = max(self._loudest, lasting)
         fallen = max(self._reference - DECAY_DB / FRAMES_PER_SECOND, self._loudest - MOST_DECAY_DB)
         self._reference = max(fallen, lasting, self._least)
-        kept_N = [frame_N]
-        if level >= self._reference - self._top_db:
-            if self._end and self._missing > (self.cuts[-1].before * self.sample_rate if self.cuts else 0):
-                self.cuts.append(Cut(self._given / self.sample_rate, self._missing / self.sample_rate))
-            kept_N, self.pause = [*self._end, frame_N], 0
-            self._end.clear()
-        else:
-            self.pause += len(frame_N)
-            if self._given == 0 or self.pause > self._side * self.frame:
-                if len(self._end) == self._side:
-                    self._missing += len(self._end[0])
-                self._end.append(frame_N)
-                kept_N = []
-        self._given += sum(map(len, kept_N))
-        return kept_N
+        if level < max(self._reference - SILENT_DB, INAUDIBLE_DB):
+            self._silence += len(frame_N)
+            if len(self._silent) <= 2 * self._side:
+                self._silent.append(frame_N)
+            return []
+        kept_N = self._after_silence()
+        self._is_start = False
+        if level < self._reference - self._top_db:
+            return kept_N + self._of_pause(frame_N)
+        if self._missing > (round(self.cuts[-1].before * self.sample_rate) if self.cuts else 0):
+            self.cuts.append(Cut(self._given / self.sample_rate, self._missing / self.sample_rate))
+        found_N = [*self._end, frame_N]
+        self._end.clear()
+        self._paused = 0
+        self._given += sum(map(len, found_N))
+        return kept_N + found_N
+
+    def _after_silence(self) -> list[np.ndarray]:
+        """What is kept of a silence that has ended."""
+        silent_N, samples = self._silent, self._silence
+        self._silent, self._silence = [], 0
+        if not self._is_start and len(silent_N) <= 2 * self._side:
+            return [part_N for frame_N in silent_N for part_N in self._of_pause(frame_N)]
+        self._missing += samples + sum(map(len, self._end))
+        self._paused += samples
+        self._end.clear()
+        return []
+
+    def _of_pause(self, frame_N: np.ndarray) -> list[np.ndarray]:
+        self._paused += len(frame_N)
+        if self._given and self._paused <= self._side * self.frame:
+            self._given += len(frame_N)
+            return [frame_N]
+        if len(self._end) == self._side:
+            self._missing += len(self._end[0])
+        self._end.append(frame_N)
+        return []
 
 
 class Trimmed(NamedTuple):

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from common.audio.silence import Cut, StreamPauses
+from common.audio.silence import Cut, Pauses, StreamPauses
 from common.audio.waveform import INAUDIBLE, AudioError
 from common.devices.precision import float32_math
 from common.recognition.recordings import Recording, is_silent
@@ -58,10 +58,8 @@ class Session:
 
     def __init__(self, pool: "Pool", slot: int, progress: DecodingState) -> None:
         self.pool, self.slot, self.progress = pool, slot, progress
-        features = pool.asr.feature_config
-        self.pauses = features.longest_pause and StreamPauses(
-            features.sample_rate, features.longest_pause, features.pause_db
-        )
+        keep = pool.asr.keep
+        self.pauses = StreamPauses(keep) if isinstance(keep, Pauses) else None
         self.fed = 0  # samples
         self.samples_N = np.zeros(0, np.float32)
         self.first_sample = 0  # of samples_N, counted from the start of what is kept of the stream

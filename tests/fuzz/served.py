@@ -203,7 +203,7 @@ def captions() -> Reader:
             return {"type": "websocket.receive", "bytes": line}
 
     class Ears:
-        sample_rate, name = RATE, "ears"
+        sample_rate, name, keep = RATE, "ears", None
 
     class Hearing:
         ears = Ears()

@@ -105,11 +105,21 @@ def tone(seconds, level):
     return (deviation * np.random.default_rng(samples).standard_normal(samples)).astype(np.float32)
 
 
-@pytest.mark.parametrize("pause", [None, -80.0, -60.0])
+@pytest.mark.parametrize("pause", [-75.0, -60.0])
 def test_pauses_are_cut_to_the_longest_and_at_the_ends_to_half_of_it(pause):
     parts = [(3.0, pause), (0.5, -20), (0.09, pause), (0.5, -30), (2.0, pause), (0.2, -20), (0.3, pause)]
     kept_K2 = KEEP([np.concatenate([tone(*part) for part in parts])])
     assert (kept_K2 / RATE).tolist() == [[2.95, 4.14], [6.04, 6.34]]
+
+
+@pytest.mark.parametrize("silence", [None, -100.0, -85.0])
+def test_of_silence_nothing_is_kept_at_the_ends_and_where_it_is_longer_than_a_pause(silence):
+    parts = [(3.0, silence), (0.5, -20), (0.09, silence), (0.5, -30), (2.0, silence), (0.2, -20), (0.05, silence)]
+    kept_K2 = KEEP([np.concatenate([tone(*part) for part in parts])])
+    assert (kept_K2 / RATE).tolist() == [[3.0, 4.09], [6.09, 6.29]]
+    parts[4:5] = [(0.3, -60), (2.0, silence), (0.02, -60)]
+    kept_K2 = KEEP([np.concatenate([tone(*part) for part in parts])])
+    assert (kept_K2 / RATE).tolist() == [[3.0, 4.14], [6.39, 6.61]]
 
 
 @pytest.mark.parametrize(
@@ -146,9 +156,10 @@ def test_times_of_what_is_kept_are_those_of_the_same_sample():
 
 @pytest.mark.parametrize("step", [37, 80, 801, 100_000])
 def test_a_stream_is_cut_as_a_recording_whose_loudest_sound_comes_first(step):
-    parts = [(0.7, None), (0.5, -20), (0.4, None), (0.5, -25), (9.0, -70), (0.3, -20), (1.0, None), (0.0031, None)]
+    parts = [(0.7, None), (0.5, -20), (0.4, None), (0.5, -25), (9.0, -70), (0.3, -20), (0.02, -60), (0.3, None)]
+    parts += [(0.03, -60), (0.3, None), (0.2, -20), (0.05, None), (0.2, -60), (0.3, -20), (1.0, None), (0.0031, None)]
     samples_N = np.concatenate([tone(*part) for part in parts])
-    kept_K2, stream = KEEP([samples_N]), StreamPauses(RATE, 0.1, 30.0)
+    kept_K2, stream = KEEP([samples_N]), StreamPauses(KEEP)
     given = [stream.feed(samples_N[first : first + step]) for first in range(0, len(samples_N), step)]
     found_N = np.concatenate([*given, stream.feed(samples_N[:0], last=True)])
     np.testing.assert_array_equal(found_N, kept(samples_N, kept_K2))
