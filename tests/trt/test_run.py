@@ -227,7 +227,7 @@ def test_what_is_no_recognizer_is_one_line(tmp_path):
     ("flags", "message"),
     [
         ([], "nothing to transcribe; name audio files, folders or manifests after the model"),
-        (["a.wav", "--batch_size", "0"], "batch_size = 0, chunk_seconds = None: expected above 0"),
+        (["a.wav", "--batch_size", "0"], "batch_size = 0: expected above 0"),
         (["a.wav", "--output", "a", "--output_dir", "b"], "output and output_dir: expected one of them, found both"),
     ],
 )
