@@ -31,13 +31,13 @@ class Status(IntEnum):
 class Place(ctypes.Structure):
     """`ctc_arpa_place`."""
 
-    _fields_ = fields("i64 at line row")
+    _fields_ = fields("n at line row")
 
 
 class WordsTable(ctypes.Structure):
     """`ctc_arpa_words`."""
 
-    _fields_ = fields("p starts lengths table; i64 slots; i32 capacity words")
+    _fields_ = fields("p starts lengths table; n slots; i capacity words")
 
 
 class FilledLevel(Protocol):

@@ -14,18 +14,17 @@ from torch import Tensor
 from ctc import native as native_code
 from ctc._library import load_cuda
 from ctc._loss_library import SUCCESS, TYPES, CTCProblem, LossOptions, TargetLabels, problem_of, refused, wrong_option
-from ctc._native import Scores
 
 WORKSPACE_ALIGNMENT = 256
-FUNCTIONS = """
-i32 ctc_loss_cuda(CTCProblem*, p, p, p, p, p, p, p, p, p, p, p)
-i32 ctc_loss_cuda_workspace(CTCProblem*, size*)
-i32 ctc_scale_gradient_cuda(CTCProblem*, p, p, i64, p)
-size ctc_greedy_cuda_workspace(i64, i64)
-i32 ctc_greedy_cuda(Scores*, i32, p, i32, p, p, p)
-size ctc_align_cuda_workspace(i64, i64, i64)
-i32 ctc_align_cuda(Scores*, i32, p, p, i64, p, i32, p, p, p, p, p, p)
-"""
+FUNCTIONS = {
+    "ctc_loss_cuda": "pppppppppppp",
+    "ctc_loss_cuda_workspace": "pp",
+    "ctc_scale_gradient_cuda": "pppnp",
+    "ctc_greedy_cuda_workspace": "nn>z",
+    "ctc_greedy_cuda": "pipippp",
+    "ctc_align_cuda_workspace": "nnn>z",
+    "ctc_align_cuda": "pippnpipppppp",
+}
 
 
 @functools.cache
@@ -37,7 +36,7 @@ def library() -> ctypes.CDLL | None:
 
 def declare(found: ctypes.CDLL) -> ctypes.CDLL:
     """Says which arguments the functions of ctc.h and ctc_decode.h take."""
-    return native_code.declare(found, FUNCTIONS, CTCProblem, Scores)
+    return native_code.declare(found, FUNCTIONS)
 
 
 def is_available() -> bool:

@@ -26,22 +26,22 @@ class CTCProblem(ctypes.Structure):
     """`ctcProblem` of ctc.h, field by field."""
 
     _fields_ = native.fields(
-        "i64 frames batch classes blank logits_frame_stride logits_batch_stride gradient_frame_stride "
+        "n frames batch classes blank logits_frame_stride logits_batch_stride gradient_frame_stride "
         "gradient_batch_stride targets_stride targets_count longest_target; "
-        "i32 type flags threads instruction_set reduction star; f64 label_smoothing entropy_weight"
+        "i type flags threads instruction_set reduction star; d label_smoothing entropy_weight"
     )
 
 
-FUNCTIONS = """
-i32 ctc_loss(CTCProblem*, p, p, p, p, p, p, p, p, p, i64*)
-i32 ctc_loss_workspace(CTCProblem*, size*)
-"""
+FUNCTIONS = {
+    "ctc_loss": "ppppppppppp",
+    "ctc_loss_workspace": "pp",
+}
 
 
 @functools.cache
 def _functions() -> ctypes.CDLL | None:
     library = load_cpu()
-    return None if library is None else native.declare(library, FUNCTIONS, CTCProblem)
+    return None if library is None else native.declare(library, FUNCTIONS)
 
 
 def is_available() -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctc import _library
-from ctc._arpa_text import Place, WordsTable
 from ctc.native import declare, fields
 
 if TYPE_CHECKING:  # decoders of arrays work without it
@@ -23,27 +22,27 @@ STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 class Scores(Structure):
     """`ctc_scores`."""
 
-    _fields_ = fields("p data; i32 is_double; i64 batch frames vocabulary batch_stride frame_stride")
+    _fields_ = fields("p data; i is_double; n batch frames vocabulary batch_stride frame_stride")
 
 
 class AlignOptions(Structure):
     """`ctc_align_options`."""
 
-    _fields_ = fields("i32 blank threads; i64 window; p is_gap; f64 gap_log_prob")
+    _fields_ = fields("i blank threads; n window; p is_gap; d gap_log_prob")
 
 
 class PackedTable(Structure):
     """`ctc_packed`."""
 
-    _fields_ = fields("p bits; i32 width")
+    _fields_ = fields("p bits; i width")
 
 
 class NgramTable(Structure):
     """`ctc_ngram`."""
 
     _fields_ = fields(
-        "i32 states words; i64 arcs; PackedTable first_arc arc_word; p arc_log_prob; PackedTable arc_next; p backoff; "
-        "PackedTable backoff_state; p word_bound; i32 start_state unknown_word end_word",
+        "i states words; n arcs; PackedTable first_arc arc_word; p arc_log_prob; PackedTable arc_next; p backoff; "
+        "PackedTable backoff_state; p word_bound; i start_state unknown_word end_word",
         PackedTable,
     )
 
@@ -51,19 +50,19 @@ class NgramTable(Structure):
 class LexiconTable(Structure):
     """`ctc_lexicon`."""
 
-    _fields_ = fields("i32 nodes; p first_child label word")
+    _fields_ = fields("i nodes; p first_child label word")
 
 
 class PhraseTable(Structure):
     """`ctc_phrases`."""
 
-    _fields_ = fields("i32 nodes; p first_child label fail promise reward bound; i32 start")
+    _fields_ = fields("i nodes; p first_child label fail promise reward bound; i start")
 
 
 class SpellingTable(Structure):
     """`ctc_spelling`."""
 
-    _fields_ = fields("i32 unit_count; p first_unit units")
+    _fields_ = fields("i unit_count; p first_unit units")
 
 
 class ScorerTable(Structure):
@@ -71,7 +70,7 @@ class ScorerTable(Structure):
 
     _fields_ = fields(
         "NgramTable* ngram; LexiconTable* lexicon; PhraseTable* phrases; p label_word; SpellingTable* spelling; "
-        "i32 boundary is_closed; f64 weight word_bonus unknown_penalty",
+        "i boundary is_closed; d weight word_bonus unknown_penalty",
         *(NgramTable, LexiconTable, PhraseTable, SpellingTable),
     )
 
@@ -79,43 +78,42 @@ class ScorerTable(Structure):
 class BeamSearchOptions(Structure):
     """`ctc_beam_options`."""
 
-    _fields_ = fields("i32 blank threads beam n_best; f64 token_log_prob beam_log_prob; i32 is_thorough stream_frames")
+    _fields_ = fields("i blank threads beam n_best; d token_log_prob beam_log_prob; i is_thorough stream_frames")
 
 
 class LevelTable(Structure):
     """`ctc_ngram_level`."""
 
-    _fields_ = fields("i64 count; p ngrams log10_prob log10_backoff")
+    _fields_ = fields("n count; p ngrams log10_prob log10_backoff")
 
 
 class ModelTable(Structure):
     """`ctc_ngram_model`."""
 
-    _fields_ = fields("i32 orders words; LevelTable* levels", LevelTable)
+    _fields_ = fields("i orders words; LevelTable* levels", LevelTable)
 
 
-STRUCTURES = (Scores, AlignOptions, ScorerTable, BeamSearchOptions, ModelTable, WordsTable, Place)
-FUNCTIONS = """
-i32 ctc_greedy(Scores*, p, i32, i32, p, p, p, p)
-size ctc_align_workspace(i64, i64, AlignOptions*)
-i32 ctc_align(Scores*, p, p, i64, p, AlignOptions*, p, p, p, p, p, p, size)
-size ctc_monotonic_workspace(i64, i64, i32)
-i32 ctc_monotonic(Scores*, p, p, i32, p, p, size)
-i32 ctc_arpa_level(text, i64, i32, i64, WordsTable*, Place*, p, p, p)
-size ctc_ngram_workspace(ModelTable*)
-i32 ctc_ngram_plan(ModelTable*, p, i32*, i64*, p)
-i32 ctc_ngram_fill(ModelTable*, p, i32, p, p, p, p, p, p, p, p)
-size ctc_packed_bytes(i64, i32)
-i32 ctc_pack(p, i64, i32, p)
-i32 ctc_scorer_check(ScorerTable*, i64)
-size ctc_beam_workspace(i64, i64, BeamSearchOptions*)
-i32 ctc_beam_search(Scores*, p, ScorerTable*, BeamSearchOptions*, p, p, p, p, p, p, p, p, size)
-size ctc_beam_stream_bytes(i64, BeamSearchOptions*)
-i32 ctc_beam_stream_start(i64, ScorerTable*, BeamSearchOptions*, p, size)
-i32 ctc_beam_stream_push(Scores*, ScorerTable*, BeamSearchOptions*, p, i32*)
-i32 ctc_beam_stream_settle(Scores*, ScorerTable*, BeamSearchOptions*, p, i64, p, p, p, p, p, i64*, i32*)
-i32 ctc_beam_stream_result(i64, ScorerTable*, BeamSearchOptions*, p, i64, p, p, p, p, p, p, p, p, p)
-"""
+FUNCTIONS = {
+    "ctc_greedy": "ppiipppp",
+    "ctc_align_workspace": "nnp>z",
+    "ctc_align": "pppnppppppppz",
+    "ctc_monotonic_workspace": "nni>z",
+    "ctc_monotonic": "pppippz",
+    "ctc_arpa_level": "pninppppp",
+    "ctc_ngram_workspace": "p>z",
+    "ctc_ngram_plan": "ppppp",
+    "ctc_ngram_fill": "ppipppppppp",
+    "ctc_packed_bytes": "ni>z",
+    "ctc_pack": "pnip",
+    "ctc_scorer_check": "pn",
+    "ctc_beam_workspace": "nnp>z",
+    "ctc_beam_search": "ppppppppppppz",
+    "ctc_beam_stream_bytes": "np>z",
+    "ctc_beam_stream_start": "npppz",
+    "ctc_beam_stream_push": "ppppp",
+    "ctc_beam_stream_settle": "ppppnppppppp",
+    "ctc_beam_stream_result": "npppnppppppppp",
+}
 
 
 @functools.cache
@@ -129,7 +127,7 @@ def load() -> ctypes.CDLL | None:
         return None
     if not hasattr(library, "ctc_decode_version") or library.ctc_decode_version() != VERSION:
         raise RuntimeError(f"{_library.LIBRARY.cpu} was built from other sources: run `{_library.LIBRARY.command}`")
-    return declare(library, FUNCTIONS, *STRUCTURES)
+    return declare(library, FUNCTIONS)
 
 
 def scores(scores_BSV: "np.ndarray | Tensor") -> Scores:

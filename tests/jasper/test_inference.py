@@ -173,8 +173,8 @@ def test_weights_precision_and_configuration_can_be_chosen(model, files, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to transcribe; name audio files, folders or manifests after the checkpoint"),
-        (["a.wav", "--batch_size", "0"], "batch_size = 0, chunk_seconds = 60.0: expected above 0"),
+        ([], "nothing to transcribe; name audio files, folders or manifests after the model"),
+        (["a.wav", "--batch_size", "0"], "batch_size = 0: expected above 0"),
         (["a.wav", "--output", "x", "--output_dir", "y"], "output and output_dir: expected one of them, found both"),
     ],
 )

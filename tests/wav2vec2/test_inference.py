@@ -222,12 +222,12 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the checkpoint$"),
-        ({"batch_size": 0}, r"^batch_size = 0, chunk_seconds = 35\.0, stride_seconds = 5\.0: expected above 0, above"),
+        ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the model$"),
+        ({"batch_size": 0}, r"^batch_size = 0: expected above 0"),
         ({"output": Path("x"), "output_dir": Path("y")}, r"^output and output_dir: expected one of them, found both$"),
         (
             {"chunk_seconds": math.nan},
-            r"^batch_size = 8, chunk_seconds = nan, stride_seconds = 5\.0: expected above 0, ",
+            r"^chunk_seconds = nan, stride_seconds = 5\.0: expected above 0, ",
         ),
         (
             {"features": Path("x"), "save_logits": Path("y")},
@@ -238,7 +238,7 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
 )
 def test_options_that_make_no_sense_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        InferenceConfig(**({"checkpoint": Path("c.pt"), "inputs": (Path("a.wav"),)} | options))
+        InferenceConfig(**({"model": Path("c.pt"), "inputs": (Path("a.wav"),)} | options))
 
 
 def test_a_file_that_cannot_be_written_ends_the_job_in_one_line(model, files, tmp_path, capsys):
@@ -296,7 +296,7 @@ def test_a_dictionary_of_another_model_is_told(files, tmp_path, capsys):
 def test_places_that_cannot_be_written_to_are_named_before_anything_is_done(files, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"/file/out: cannot be written to: Not a directory$"):
-        main(InferenceConfig(checkpoint=Path("no.pt"), inputs=tuple(files), features=tmp_path / "file" / "out"))
+        main(InferenceConfig(model=Path("no.pt"), inputs=tuple(files), features=tmp_path / "file" / "out"))
 
 
 def test_help_is_the_manual(capsys):

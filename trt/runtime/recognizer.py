@@ -20,6 +20,7 @@ from common.recognition.joining import Joined
 from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
+from common.text.language import Language, Spelling
 from common.text.vocabulary import is_special
 from ctc import native
 from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
@@ -127,6 +128,17 @@ class Recognizer:
         if self.decodes and options is not None and options.searches:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return CTCDecoder(self.labels, blank=self.blank, separator=self.separator, options=options)
+
+    def spelling(self, language: Language | None = None) -> Spelling:
+        """What writes references in the letters of the labels, as the model's own command does."""
+        written = {label for label in self.labels if len(label) == 1 and label != self.separator} | {" "}
+        data: dict[str, Any] = self.network.facts.get("configuration", {}).get("data", {})
+        return Spelling(
+            sorted(written - {self.labels[self.blank]}),
+            language=language or data.get("language", "auto"),
+            unknown_letters=data.get("unknown_letters", "stop"),
+            normalizes=data.get("normalize_text", True),
+        )
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""
