@@ -40,6 +40,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recordings, name, monkeypatch):
     kind, model = asr

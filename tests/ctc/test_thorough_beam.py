@@ -72,6 +72,7 @@ def exact_score(log_probs_SV, scorer, labels):
     return external + scorer.finish(state) - float(loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 2, 5, 20])
 @pytest.mark.parametrize("which", range(3))
 def test_it_is_never_worse_than_flashlights_rule_at_the_same_beam(which, beam):

@@ -58,6 +58,7 @@ def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp
         assert message in line
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path / "here", max_updates=2)
     main(cfg)
