@@ -13,7 +13,6 @@ import fastconformer
 from common import config
 from common.augmentation import SpecAugmentConfig
 from common.config import ConfigError
-from common.data.joining import JoinConfig
 from common.data.manifest import ManifestError, read_sources
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
@@ -29,7 +28,7 @@ from fastconformer.train import main
 from tests.fastconformer import golden
 from tests.fastconformer.runs import TOY, toy_config
 from tests.jasper.runs import write_corpus
-from tests.training import assert_same_state, directory_of, events, logged, on_record, state_of
+from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -53,6 +52,7 @@ def trained(corpus, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(trained):
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(trained), recorded, rtol=2e-3)
@@ -75,25 +75,6 @@ def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
     difference = averaged.model.encoder.subsampling.first.weight - raw.model.encoder.subsampling.first.weight
     assert difference.abs().max() > 0
     assert averaged.pieces.decode(averaged.pieces.encode("red cat")) == "red cat"
-
-
-@pytest.mark.parametrize(
-    ("changes", "join"),
-    [
-        ({}, JoinConfig(probability=0.7, gain_db=3.0)),
-        ({"precision": "bf16"}, JoinConfig()),
-        ({"loss": LossConfig(ctc_epochs=1, omega=0.5)}, JoinConfig()),
-    ],
-)
-def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes, join):
-    def run(folder, **others):
-        cfg = toy_config(corpus, tmp_path / folder, **changes, **others)
-        main(replace(cfg, data=replace(cfg.data, join=join)))
-
-    run("whole")
-    for steps in (2, 0):
-        run("parts", steps=steps)
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
 
 
 def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):

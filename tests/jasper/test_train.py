@@ -34,6 +34,7 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
+@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=4))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))

@@ -28,6 +28,7 @@ from wav2vec2.run_config import PretrainConfig
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 def test_the_toy_goes_through_real_speech(tmp_path):
     folder = str(shared("data/librispeech-untranscribed-mini/LibriSpeech"))
     cfg = config.load(PretrainConfig, CONFIGS / "toy_pretrain.toml")
