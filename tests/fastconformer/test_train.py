@@ -77,6 +77,7 @@ def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
     assert averaged.pieces.decode(averaged.pieces.encode("red cat")) == "red cat"
 
 
+@pytest.mark.slow
 def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
     for parts in (1, 2):
         cfg = toy_config(corpus, tmp_path / str(parts), epochs=1, grad_accumulation=parts)
@@ -109,6 +110,7 @@ def test_ctc_counts_alone_in_the_epochs_that_are_asked_for(corpus, tmp_path):
     assert total[3:] == pytest.approx([0.7 * t + 0.3 * c for t, c in zip(of_transducer[3:], of_ctc[3:], strict=True)])
 
 
+@pytest.mark.slow
 def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
     start = tmp_path / "tdt_ctc.nemo"
     start.write_bytes((golden.folder() / "tdt_ctc.nemo").read_bytes())
@@ -157,6 +159,7 @@ def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_t
         pieces.encode("queen")
 
 
+@pytest.mark.slow
 def test_settings_that_a_checkpoint_decides_are_told_in_one_line_unless_asked_otherwise(corpus, trained, tmp_path):
     start = checkpoint.step_path(trained, "fastconformer", 12)
     cfg = toy_config(corpus, tmp_path / "own", checkpoint=start, steps=1)
@@ -206,6 +209,7 @@ def test_pieces_that_cannot_be_learned_are_named(corpus, tmp_path):
         main(replace(cfg, model=replace(cfg.model, pieces=5000)))
 
 
+@pytest.mark.slow
 def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path, epochs=1)
     encoder = replace(cfg.model.encoder, subsampling=8)

@@ -136,6 +136,7 @@ def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
         main(replace(cfg, data=replace(cfg.data, train=())))
 
 
+@pytest.mark.slow
 def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "online", steps=2)
     main(cfg)
@@ -170,6 +171,7 @@ def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
     assert sorted(tags["audio"]) == ["recorded/VALIDATION-0000", "spoken/VALIDATION-0000"]
 
 
+@pytest.mark.slow
 def test_voices_are_told_apart(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     speakers = replace(cfg.model, speakers=2, speaker_conditions="all")

@@ -244,6 +244,7 @@ def weights_in(state: dict, path: str = "") -> list[tuple[str, torch.Tensor]]:
 models = functools.cache(structures.models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_number_that_is_none_is_found_in_every_weight_of_every_model_and_named(tmp_path, kind, bad):

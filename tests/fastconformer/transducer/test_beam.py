@@ -122,6 +122,7 @@ def scorer_of_labels() -> ctc.Scorer:
     return ctc.Scorer(LABELS, model=model, options=options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
 @pytest.mark.parametrize("max_symbols", [1, 10])
 @pytest.mark.parametrize(("has_scorer", "internal"), [(False, 0.0), (True, 0.0), (True, 0.5)])
