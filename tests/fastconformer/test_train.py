@@ -126,6 +126,7 @@ def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
     assert any("resumed at step 1" in line for line in events(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, monkeypatch):
     from tests.fastconformer.checkpoints import test_huggingface
 
@@ -134,6 +135,7 @@ def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, mon
         main(toy_config(corpus, tmp_path / "run", checkpoint=tmp_path / "theirs"))
 
 
+@pytest.mark.slow
 def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_tokenizer_does(corpus, texts, tmp_path):
     from transformers.convert_slow_tokenizer import ParakeetConverter
 
