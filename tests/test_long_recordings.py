@@ -40,6 +40,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recordings, name, monkeypatch):
     kind, model = asr
@@ -58,6 +59,7 @@ def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recording
         assert [w.confidence for w in part.words] == pytest.approx([w.confidence for w in other.words], abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_long_recording_that_breaks_off_costs_itself(kind, tmp_path, recordings, monkeypatch):
     model = importlib.import_module(f"{kind}.recognizer").load(save_toy(kind, tmp_path / "toy.pt"), device="cpu")

@@ -12,6 +12,8 @@ import fastpitch.vocoders.train
 import jasper.train
 import wav2vec2.finetune
 import wav2vec2.pretrain
+from common.data.joining import JoinConfig
+from fastconformer.config import LossConfig
 from fastpitch.acoustic.config import AdversaryConfig
 from fastpitch.vocoders.vocoder import load_vocoder
 from tests.fastconformer import runs as transducer_runs
@@ -182,6 +184,16 @@ RICHER = [
         "hifigan whose discriminators begin later",
         "hifigan",
         lambda cfg: replace(cfg, loss=replace(cfg.loss, adversarial_from=2)),
+    ),
+    _richer(
+        "fastconformer whose utterances are joined",
+        "fastconformer",
+        lambda cfg: replace(cfg, data=replace(cfg.data, join=JoinConfig(probability=0.7, gain_db=3.0))),
+    ),
+    _richer(
+        "fastconformer in bf16 whose transducer learns later",
+        "fastconformer",
+        lambda cfg: replace(cfg, precision="bf16", loss=LossConfig(ctc_epochs=1, omega=0.5)),
     ),
     *(
         _richer(f"{called} in {precision}", called, _accumulating(precision, **dropout))

@@ -29,6 +29,7 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
+@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=6))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
@@ -103,6 +104,7 @@ def test_a_clip_with_more_symbols_than_frames_is_left_out_and_named(tmp_path):
     assert "left out: 1 utterances" in said
 
 
+@pytest.mark.slow
 def test_pitch_that_is_not_a_number_stops_the_run_with_the_clip_s_name_or_is_skipped(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "run")
     cfg = replace(cfg, data=replace(cfg.data, pitch_dir=tmp_path / "pitch"))
@@ -134,6 +136,7 @@ def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
         main(replace(cfg, data=replace(cfg.data, train=())))
 
 
+@pytest.mark.slow
 def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "online", steps=2)
     main(cfg)
@@ -148,6 +151,7 @@ def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_pa
     np.testing.assert_allclose(logged(tmp_path / "prepared"), logged(tmp_path / "online"), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path, precision):
     main(toy_config(corpus, tmp_path / "fp32"))
@@ -155,6 +159,7 @@ def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path, precisi
     np.testing.assert_allclose(logged(tmp_path / precision), logged(tmp_path / "fp32"), rtol=0.03)
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -166,6 +171,7 @@ def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
     assert sorted(tags["audio"]) == ["recorded/VALIDATION-0000", "spoken/VALIDATION-0000"]
 
 
+@pytest.mark.slow
 def test_voices_are_told_apart(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     speakers = replace(cfg.model, speakers=2, speaker_conditions="all")

@@ -11,6 +11,7 @@ from tests.fuzz.readers import READERS, Reader
 from tests.fuzz.runner import file_of, fuzz, outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_what_comes_in_is_read_or_refused(name):
     found = fuzz(name, seed=0, seconds=6, most=300)

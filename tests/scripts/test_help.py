@@ -13,6 +13,7 @@ SCRIPTS = sorted(
 )
 
 
+@pytest.mark.slow
 def test_every_script_explains_itself_before_it_installs_or_does_anything(tmp_path):
     """They run with a PATH of their own, on which there is no Python."""
     for tool in ("awk", "basename", "bash", "dirname"):

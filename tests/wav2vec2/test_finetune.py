@@ -34,6 +34,7 @@ def pretrained(corpus, tmp_path_factory):
     return folder / "wav2vec2_step00000001.pt"
 
 
+@pytest.mark.slow
 def test_a_pretrained_model_learns_to_write_and_its_checkpoint_transcribes(corpus, tmp_path, pretrained):
     main(finetune_config(corpus, tmp_path, pretrained=pretrained, ema=0.9))
     for key in ("loss", "wer", "cer"):

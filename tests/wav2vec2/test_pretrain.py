@@ -28,6 +28,7 @@ from wav2vec2.run_config import PretrainConfig
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 def test_the_toy_goes_through_real_speech(tmp_path):
     folder = str(shared("data/librispeech-untranscribed-mini/LibriSpeech"))
     cfg = config.load(PretrainConfig, CONFIGS / "toy_pretrain.toml")
@@ -58,6 +59,7 @@ def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp
         assert message in line
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path / "here", max_updates=2)
     main(cfg)

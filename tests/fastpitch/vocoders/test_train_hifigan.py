@@ -32,6 +32,15 @@ def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
+@pytest.fixture(scope="module")
+def first(root, tmp_path_factory):
+    """The configuration of a run of one epoch, and its last checkpoint."""
+    cfg = hifigan_config(root, tmp_path_factory.mktemp("first"), ema=0.0, epochs=1)
+    main(cfg)
+    return cfg, cfg.output_dir / "hifigan_step00000003.pt"
+
+
+@pytest.mark.slow
 def test_the_final_checkpoint_speaks_and_needs_no_discriminators(root, tmp_path):
     main(hifigan_config(root, tmp_path, generator="istft", tensorboard=True, samples_every_epochs=2))
     assert list((tmp_path / "dev").glob("events.*"))
@@ -39,6 +48,7 @@ def test_the_final_checkpoint_speaks_and_needs_no_discriminators(root, tmp_path)
     assert "discriminators" not in checkpoint.load(tmp_path / "hifigan_final.pt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
     main(hifigan_config(root, tmp_path, generator=generator, every=EveryConfig(log_steps=1, validate_epochs=9)))
@@ -46,6 +56,7 @@ def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, generator):
     cfg = hifigan_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
@@ -63,6 +74,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, 
     assert (parts - whole).norm() < 2e-3 * whole.norm()  # spectral normalisation sees one more forward pass
 
 
+@pytest.mark.slow
 def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_says(root, tmp_path):
     cfg = hifigan_config(root, tmp_path)
     with run_of(cfg) as run:
@@ -84,27 +96,25 @@ def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path
     assert logged(tmp_path, "train_discriminator_loss") == []
 
 
-def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp_path):
-    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
-    main(first)
-    start = tmp_path / "first" / "hifigan_step00000003.pt"
-    saved = state_of(tmp_path / "first")
-    with run_of(replace(first, output_dir=tmp_path / "second", checkpoint=start)) as run:
+@pytest.mark.slow
+def test_a_run_starts_from_the_generator_and_discriminators_of_another(first, tmp_path):
+    cfg, start = first
+    saved = state_of(cfg.output_dir)
+    with run_of(replace(cfg, output_dir=tmp_path, checkpoint=start)) as run:
         for module, part in ((run.generator, "generator"), (run.against.network, "discriminators")):
             assert all(torch.equal(weight, saved[part][name]) for name, weight in module.state_dict().items())
         assert run.state.progress.step == 0
-    assert events(tmp_path / "second") == [f"{start}: taken"] * 2
+    assert events(tmp_path) == [f"{start}: taken"] * 2
 
 
-def test_a_run_makes_the_generator_of_its_checkpoint(root, tmp_path):
-    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
-    main(first)
-    start = tmp_path / "first" / "hifigan_step00000003.pt"
-    wide = replace(first.hifigan, channels=2 * first.hifigan.channels)
-    other = replace(first, hifigan=wide, checkpoint=start, output_dir=tmp_path / "second")
+@pytest.mark.slow
+def test_a_run_makes_the_generator_of_its_checkpoint(first, tmp_path):
+    cfg, start = first
+    wide = replace(cfg.hifigan, channels=2 * cfg.hifigan.channels)
+    other = replace(cfg, hifigan=wide, checkpoint=start, output_dir=tmp_path / "second")
     with run_of(other) as run:
-        assert run.cfg.hifigan == first.hifigan
-    channels = f"hifigan.channels {wide.channels} -> {first.hifigan.channels}"
+        assert run.cfg.hifigan == cfg.hifigan
+    channels = f"hifigan.channels {wide.channels} -> {cfg.hifigan.channels}"
     assert events(tmp_path / "second") == [f"{start}: its architecture counts: {channels}", *[f"{start}: taken"] * 2]
     with (
         pytest.raises(CheckpointError, match="% of its numbers fit this model, expected at least 50%"),
@@ -113,29 +123,26 @@ def test_a_run_makes_the_generator_of_its_checkpoint(root, tmp_path):
         pass
 
 
-def test_a_run_starts_from_a_voice_by_its_name(root, tmp_path, monkeypatch):
-    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
-    with run_of(first) as run:
-        weights = {name: weight.half() for name, weight in run.generator.state_dict().items()}
+def test_a_run_starts_from_a_voice_by_its_name(first, tmp_path, monkeypatch):
+    cfg, _ = first
+    weights = {name: weight.half() for name, weight in state_of(cfg.output_dir)["generator"].items()}
     (tmp_path / "voices" / "toy").mkdir(parents=True)
-    state = {"format": "hifigan", "config": config.to_dict(first), "generator": weights, "generator_ema": None}
+    state = {"format": "hifigan", "config": config.to_dict(cfg), "generator": weights, "generator_ema": None}
     checkpoint.save(tmp_path / "voices" / "toy" / "vocoder.pt", state)
     monkeypatch.setenv("SPEECH_VOICES", str(tmp_path / "voices"))
-    with run_of(replace(first, output_dir=tmp_path / "second", checkpoint=Path("toy"))) as run:
+    with run_of(replace(cfg, output_dir=tmp_path / "second", checkpoint=Path("toy"))) as run:
         for name, weight in run.generator.state_dict().items():
             torch.testing.assert_close(weight, weights[name].float())
 
 
-def test_a_run_starts_from_names_of_the_hub(root, tmp_path, monkeypatch):
-    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
-    main(first)
-    start = tmp_path / "first" / "hifigan_step00000003.pt"
+@pytest.mark.slow
+def test_a_run_starts_from_names_of_the_hub(first, tmp_path, monkeypatch):
+    cfg, start = first
     named = {Path("owner/generator"): start, Path("owner/discriminators"): start}
     monkeypatch.setattr("fastpitch.vocoders.training.run.hub.located", named.__getitem__)
     generator, discriminators = named
-    cfg = replace(first, output_dir=tmp_path / "second", checkpoint=generator, checkpoint_discriminators=discriminators)
-    with run_of(cfg):
-        assert events(tmp_path / "second") == [f"{start}: taken"] * 2
+    with run_of(replace(cfg, output_dir=tmp_path, checkpoint=generator, checkpoint_discriminators=discriminators)):
+        assert events(tmp_path) == [f"{start}: taken"] * 2
 
 
 def test_more_segments_than_there_are_is_told(root, tmp_path):
@@ -143,6 +150,7 @@ def test_more_segments_than_there_are_is_told(root, tmp_path):
         main(hifigan_config(root, tmp_path, batch_size=100))
 
 
+@pytest.mark.slow
 def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
     root = write_corpus(tmp_path / "corpus")
     soundfile.write(root / "wavs" / "c5.wav", np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")

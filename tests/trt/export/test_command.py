@@ -81,6 +81,7 @@ def test_quartznet_is_exported_from_features_too(tmp_path):
     assert [tensor.name for tensor in session.get_outputs()] == ["log_probs_BSV", "output_frames_B"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cfg",
     [

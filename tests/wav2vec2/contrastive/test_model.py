@@ -226,6 +226,7 @@ def test_dropout_of_features_changes_what_is_to_be_found_and_nothing_else():
     assert plain.probability_perplexity != dropped.probability_perplexity
 
 
+@pytest.mark.slow
 def test_training_learns_to_find_the_targets():
     torch.manual_seed(0)
     model = Wav2Vec2ForPretraining(small_config(), replace(QUIET, extractor_gradient=0.1)).train()
