@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from common.audio import silence, waveform
-from common.audio.waveform import AudioError, Held, Mix
+from common.audio.waveform import AudioError, AudioFile, Held, Mix
 from common.data.manifest import Utterance
 from common.recognition.long_sound import BLOCK, LongSound
 
@@ -287,7 +287,7 @@ def _mono(samples_NC: np.ndarray) -> np.ndarray:
 
 
 def _decoded(
-    path: Path | str | Held,
+    path: AudioFile,
     *,
     rate: int,
     long_seconds: float,
