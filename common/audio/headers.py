@@ -15,6 +15,7 @@ import soundfile
 
 from common.audio import containers, piped_flac
 from common.files import file_types
+from common.files.stores import Stored, StoreError
 
 # libsndfile silently shortens a file whose header promises more bytes than are there, and says so only in its log:
 # "data : 64000 (should be 31978)" (WAV), "SSND" (AIFF), "Data Size" (AU), "riff" (W64), "Riff size" (RF64).
@@ -86,9 +87,18 @@ class Held:
         return self.file.read(size)
 
 
+AudioFile = Path | str | Held | Stored
+"""What a recording is read from."""
+
+
 @contextmanager
-def open_checked(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
+def open_checked(path: AudioFile) -> Iterator[soundfile.SoundFile]:
     """The open file, once its header has been found to be usable. Raises AudioError."""
+    if isinstance(path, Stored):
+        try:
+            path = Held(path.read(), str(path))
+        except StoreError as error:
+            raise AudioError(str(error)) from None
     path = path if isinstance(path, Held) else Path(path)
     if _size(path) == 0:
         raise AudioError(f"{path}: the file is empty (0 bytes); expected audio")
