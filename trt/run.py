@@ -61,11 +61,12 @@ def main(cfg: RunConfig) -> int:
     if cfg.save_logits is not None and not isinstance(asr, Recognizer):
         raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
     options: dict[str, Any] = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds}
+    options["decoder"] = asr.decoder(cfg.decoding)
     saved: dict[str, Any] = {}
     if isinstance(asr, Recognizer):
         options["keep_log_probs"] = cfg.save_logits is not None
         saved = {"save_logits": cfg.save_logits, "labels": asr.labels}
-    heard = asr.stream(cfg.sources(found), decoder=asr.decoder(cfg.decoding), on_error="skip", **options)
+    heard = asr.stream(cfg.sources(found), on_error="skip", **options)
     compared = asr.spelling(cfg.language)
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)
     return status(found, sum(bool(transcript.error) for transcript in written))
