@@ -95,7 +95,7 @@ def main(cfg: ReportConfig) -> Path:
 
 def evaluated(
     asr: Recognizer, which: DataConfig, *, batch_size: int = 16, workers: int = 0
-) -> tuple[list[Utterance], Evaluation]:
+) -> tuple[Sequence[Utterance], Evaluation]:
     """The utterances of `which.validation`, and what the model makes of them. Raises ManifestError and AudioError."""
     utterances, _ = data.read_utterances(which.validation, which, data.spelling_of(asr.config), training=False)
     dataset = data.speech_dataset(utterances, asr.config, training=False, lenient=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from common.audio import waveform
 from common.audio.silence import Cut, Keep, cuts_of, kept
-from common.audio.waveform import AudioError, Held, Mix
+from common.audio.waveform import AudioError, AudioFile, Held, Mix
 from common.data.manifest import Utterance
 from common.recognition.long_sound import BLOCK, LongSound
 
@@ -292,7 +292,7 @@ def _mono(samples_NC: np.ndarray) -> np.ndarray:
 
 
 def _decoded(
-    path: Path | str | Held,
+    path: AudioFile,
     *,
     rate: int,
     long_seconds: float,

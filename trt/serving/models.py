@@ -154,7 +154,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
         return ServedVoice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
-    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, Cut
+    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, MelSpan
 
     loaded = fastpitch.load(tts, device=device)
     voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
@@ -173,7 +173,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
             sayings,
             sentences=begun,
             sounds=lambda speaking: voice.cuts(
-                [Cut(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
+                [MelSpan(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
                 [saying.sentence.gain_T for saying in speaking],
             ),
             sample_rate=voice.sample_rate,
