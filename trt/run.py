@@ -9,7 +9,6 @@ rate is the last line. It needs onnxruntime, numpy, soundfile, soxr and tyro. Wh
 each and makes the exit status 1; all else is transcribed nevertheless.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,17 +59,17 @@ def main(cfg: RunConfig) -> int:
     asr = loading.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
     if cfg.save_logits is not None and not isinstance(asr, Recognizer):
         raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
-    options: dict[str, Any] = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds}
+    options: dict[str, Any] = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds, "on_error": "skip"}
     saved: dict[str, Any] = {}
     if isinstance(asr, Recognizer):
         options["keep_log_probs"] = cfg.save_logits is not None
         saved = {"save_logits": cfg.save_logits, "labels": asr.labels}
-    heard = asr.stream(cfg.sources(found), decoder=asr.decoder(cfg.decoding), on_error="skip", **options)
+    options["decoder"] = asr.decoder(cfg.decoding)
+    heard = asr.stream(cfg.sources(found), **options)
     compared = asr.spelling(cfg.language)
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)
     return status(found, sum(bool(transcript.error) for transcript in written))
 
 
 if __name__ == "__main__":
-    with config.reported(ModelError):
-        sys.exit(main(config.parse_flags(RunConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, RunConfig, __doc__, ModelError)
