@@ -18,7 +18,7 @@ from tyro.conf import Positional, arg
 from common import config
 from common.recognition import sharding
 from common.recognition.transcribing import TranscriptionConfig, status, write_all
-from common.text.language import Language
+from common.text.vocabulary import Language
 from trt.facts import ModelError
 from trt.runtime import loading
 from trt.runtime.recognizer import Recognizer
@@ -66,7 +66,8 @@ def main(cfg: RunConfig) -> int:
         saved = {"save_logits": cfg.save_logits, "labels": asr.labels}
     options["decoder"] = asr.decoder(cfg.decoding)
     heard = asr.stream(cfg.sources(found), **options)
-    compared = asr.spelling(cfg.language)
+    has_references = any(item.reference is not None for item in found.items)
+    compared = asr.spelling(cfg.language) if has_references else str
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)
     return status(found, sum(bool(transcript.error) for transcript in written))
 
