@@ -22,7 +22,7 @@ from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import Language, is_special
 from ctc import native
-from trt.facts import ModelError, facts_in, usable, why_not_onnx
+from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
 
 if TYPE_CHECKING:
     from common.text.language import Spelling
@@ -104,7 +104,7 @@ class Recognizer:
         self.chunk_seconds: float = facts["chunk_seconds"]
         self.chunk_multiple: int = facts["chunk_multiple"]
         self.shortest_samples: int = facts["shortest_samples"]
-        self.trims_silence: bool = facts["trim_silence"]
+        self.keep = keeper_of(facts)
         self.decodes: bool = facts.get("decode") == "greedy"
         """Whether the network gives labels, not log-probabilities."""
         self.threads = threads or native.threads()
@@ -201,7 +201,7 @@ class Recognizer:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
 
     def _read(self, source: Source) -> Recording:
-        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, trim=self.trims_silence)
+        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
         if 0 < len(recording.samples_N) < self.shortest_samples:
             raise AudioError(
                 f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "
