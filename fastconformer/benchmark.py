@@ -7,7 +7,6 @@ the processor's seconds, peak memory beside the samples, and word error rates of
 
 import multiprocessing
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -174,5 +173,4 @@ def _loaded(cfg: LengthConfig) -> Recognizer:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, ManifestError):
-        main(config.parse_flags(LengthConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, LengthConfig, __doc__, CheckpointError, ManifestError)

@@ -5,7 +5,6 @@ none is counted twice or missing. What cannot be read is named in one line each 
 """
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,5 +115,4 @@ def _dataset(
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, EvaluationError, ManifestError):
-        sys.exit(main(config.parse_flags(EvaluationConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, EvaluationConfig, __doc__, CheckpointError, EvaluationError, ManifestError)

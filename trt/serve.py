@@ -14,7 +14,6 @@ import contextlib
 import errno
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,5 +238,4 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
 
 
 if __name__ == "__main__":
-    with config.reported(ModelError, CheckpointError, ConfigError, SelfTestError, ValueError, OSError):
-        sys.exit(main(config.parse_flags(ServeConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, ServeConfig, __doc__, ModelError, CheckpointError, ConfigError, SelfTestError, ValueError, OSError)
