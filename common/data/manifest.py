@@ -166,7 +166,15 @@ def read_sources(
     utterances: list[Utterance] = []
     messages: list[str] = []
     for source in sources:
-        found = read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
+        path = root / source if root is not None else Path(source)
+        if not path.exists() and not advice:
+            flag = "--data.train" if training else "--data.validation"
+            where = "in --data.root, which is not set" if root is None else "in this --data.root"
+            raise ManifestError(
+                f"{path}: no such file or folder; expected a manifest or a corpus that {flag} names, {where} "
+                "(speech for toy configurations: python -m common.data.toy toy)"
+            )
+        found = read_manifest(path, root=root, on_error=on_error)
         utterances += found.utterances
         messages += found.skipped
     if training:

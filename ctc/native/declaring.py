@@ -4,7 +4,6 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-
 NUMBERS = (ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t, ctypes.c_double)
 
 

@@ -13,7 +13,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.audio import silence, waveform
+from common.audio import containers, silence, waveform
 from tests.data import shared
 
 
@@ -129,13 +129,14 @@ def test_flac_from_a_pipe_that_broke_off_is_told(tmp_path, kept):
         (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS); fetch the file: git lfs pull"),
         (b"\n<!DOCTYPE html><html>", "a web page); download the file again"),
         (b"PK\x03\x04" + bytes(9), "a ZIP archive); unpack it"),
-        (b"\xff\xf1P\x80" + bytes(99), "AAC); convert it to FLAC"),
+        (b"\xff\xf1P\x80" + bytes(99), "AAC); to read it: pip install av; or convert it to FLAC"),
         ("a.wav\nü.wav\n".encode(), "it is text, as lists (.txt) and manifests (.jsonl, .csv) are; expected WAV"),
         (("a.wav " + "x" * 505 + "ü").encode(), "it is text"),
         (b"no audio, whatever its name says.", "Format not recognised); expected WAV, FLAC, OGG or MP3"),
     ],
 )
-def test_what_is_no_recording_is_told_for_what_it_is(content, told):
+def test_what_is_no_recording_is_told_for_what_it_is(monkeypatch, content, told):
+    monkeypatch.setattr(containers, "can_decode", lambda: False)
     with pytest.raises(waveform.AudioError, match=r"^x: cannot be read as audio \(.*" + re.escape(told)):
         waveform.read(waveform.Held(content, "x"))
 
@@ -230,16 +231,17 @@ def test_a_bad_file_is_refused_in_one_line_that_names_it(tmp_path, name, message
         (b"0&\xb2u\x8ef\xcf\x11\xa6", "WMA"),
     ],
 )
-def test_a_recording_of_a_phone_or_a_browser_is_named_with_what_to_do(tmp_path, first, kind):
+def test_a_recording_of_a_phone_or_a_browser_is_named_with_what_to_do(tmp_path, monkeypatch, first, kind):
+    monkeypatch.setattr(containers, "can_decode", lambda: False)
     for name, quoted in (("a.m4a", "{}"), ("renamed.wav", "{}"), ("New Recording 3.m4a", "'{}'")):
         path = tmp_path / name
         path.write_bytes(first + bytes(range(200)))
         given, wanted = quoted.format(path), quoted.format(path.with_suffix(".flac"))
-        advice = f"convert it to FLAC, as with: ffmpeg -i {given} {wanted}"
+        advice = f"to read it: pip install av; or convert it to FLAC, as with: ffmpeg -i {given} {wanted}"
         with pytest.raises(waveform.AudioError, match=re.escape(f"{path}: cannot be read as audio ({kind}); {advice}")):
             waveform.read(path)
     with pytest.raises(
-        waveform.AudioError, match=re.escape(f"standard input: cannot be read as audio ({kind}); convert it")
+        waveform.AudioError, match=re.escape(f"standard input: cannot be read as audio ({kind}); to read it: pip")
     ):
         waveform.read(waveform.Held(path.read_bytes(), "standard input"))
 
