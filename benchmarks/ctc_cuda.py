@@ -119,10 +119,7 @@ def difference(T: int, L: int, V: int, B: int) -> float:
 
 def main() -> None:
     """Prints one line for each type and shape."""
-    parser = argparse.ArgumentParser(
-        prog="python benchmarks/ctc_cuda.py",
-        description="Time of the CTC loss and its gradient on a GPU, beside torch and cuDNN.",
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B", help=SHAPES_HELP
     )

@@ -159,6 +159,8 @@ def _about(
         seconds_per_frame=per_frame / features.sample_rate,
         chunk_seconds=chunks.chunk_seconds,
         attention_step=attention_step(model.encoder.cfg),
+        longest_pause=features.longest_pause,
+        pause_db=features.pause_db,
         features=config.to_dict(features),
         configuration=config.to_dict(model.cfg),
     )

@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from common.audio.silence import Keep
 from common.convolution import owned
 from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
@@ -85,6 +86,11 @@ class Recognizer:
     def sample_rate(self) -> int:
         """Samples a second of the arrays that it hears."""
         return self.feature_config.sample_rate
+
+    @property
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings and streams."""
+        return self.feature_config.keeper()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -300,7 +306,7 @@ class Recognizer:
         return Decoder(self.model.decoder_weights())
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.feature_config.sample_rate, long_seconds=LONG_SECONDS)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from common.audio.silence import Keep
 from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
@@ -64,6 +65,11 @@ class Recognizer:
     def sample_rate(self) -> int:
         """Samples a second of the arrays that it hears."""
         return self.config.features.sample_rate
+
+    @property
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings, or silence off their ends."""
+        return self.config.features.keeper(trim=self.config.data.trim_silence)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -127,8 +133,7 @@ class Recognizer:
         )
 
     def _read(self, source: Source) -> Recording:
-        rate, trim = self.config.features.sample_rate, self.config.data.trim_silence
-        return read_heard(source, rate, long_seconds=LONG_SECONDS, trim=trim)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.

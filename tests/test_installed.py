@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).parents[1]
 SITE_PACKAGES = Path(importlib.util.find_spec("setuptools").origin).parents[1]  # type: ignore[union-attr, arg-type]
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler"),
     pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="no git repository"),
 ]

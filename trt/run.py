@@ -58,15 +58,16 @@ def main(cfg: RunConfig) -> int:
     if found is None:
         return 0
     asr = loading.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
-    options: dict[str, Any] = {"decoder": asr.decoder(cfg.decoding)}
-    labels: list[str] = []
-    if cfg.save_logits is not None:
-        if not isinstance(asr, Recognizer):
-            raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
-        options["keep_log_probs"], labels = True, asr.labels
-    how = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds, "on_error": "skip"}
-    heard, compared = asr.stream(cfg.sources(found), **how, **options), asr.spelling(cfg.language)
-    saved: dict[str, Any] = {"save_logits": cfg.save_logits, "labels": labels}
+    if cfg.save_logits is not None and not isinstance(asr, Recognizer):
+        raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
+    options: dict[str, Any] = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds}
+    options["decoder"] = asr.decoder(cfg.decoding)
+    saved: dict[str, Any] = {}
+    if isinstance(asr, Recognizer):
+        options["keep_log_probs"] = cfg.save_logits is not None
+        saved = {"save_logits": cfg.save_logits, "labels": asr.labels}
+    heard = asr.stream(cfg.sources(found), on_error="skip", **options)
+    compared = asr.spelling(cfg.language)
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)
     return status(found, sum(bool(transcript.error) for transcript in written))
 

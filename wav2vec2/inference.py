@@ -125,7 +125,7 @@ def _transcripts(w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, wo
         **_shared(cfg),
     )
     spelled = Letters(w.config.labels).spelling(language=cfg.language or w.language)
-    saved = {"save_logits": cfg.save_logits, "labels": w.config.labels}
+    saved: dict[str, Any] = {"save_logits": cfg.save_logits, "labels": w.config.labels}
     return write_all(found, own, cfg, world, spelled=spelled, **saved)
 
 

@@ -15,6 +15,7 @@ import soundfile
 
 from common.audio import containers, piped_flac
 from common.files import file_types
+from common.files.stores import Stored, StoreError
 
 # libsndfile silently shortens a file whose header promises more bytes than are there, and says so only in its log:
 # "data : 64000 (should be 31978)" (WAV), "SSND" (AIFF), "Data Size" (AU), "riff" (W64), "Riff size" (RF64).
@@ -86,9 +87,18 @@ class Held:
         return self.file.read(size)
 
 
+AudioFile = Path | str | Held | Stored
+"""What a recording is read from."""
+
+
 @contextmanager
-def open_checked(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
+def open_checked(path: AudioFile) -> Iterator[soundfile.SoundFile]:
     """The open file, once its header has been found to be usable. Raises AudioError."""
+    if isinstance(path, Stored):
+        try:
+            path = Held(path.read(), str(path))
+        except StoreError as error:
+            raise AudioError(str(error)) from None
     path = path if isinstance(path, Held) else Path(path)
     if _size(path) == 0:
         raise AudioError(f"{path}: the file is empty (0 bytes); expected audio")
@@ -105,8 +115,8 @@ def open_checked(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
                 f"ffmpeg -f s16le -ar 16000 -ac 1 {shown}"
             ) from error
         first = _part(path, 0, file_types.FIRST_BYTES)
-        kind = file_types.other_sound(first)
-        if kind is None or not containers.can_decode():
+        kind = file_types.other_sound(first) or ""
+        if not kind or not containers.can_decode():
             known = file_types.no_audio(first, None if isinstance(path, Held) else path)
             reason = f"({getattr(error, 'error_string', str(error)).rstrip('.')}); {file_types.EXPECTED}"
             raise AudioError(f"{path}: cannot be read as audio {known or reason}") from error
@@ -130,7 +140,7 @@ def open_checked(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
 def _decoded(path: Path | Held, kind: str) -> Iterator[soundfile.SoundFile]:
     """A file of a format that libsndfile does not read."""
     try:
-        with nullcontext(path) if isinstance(path, Held) else path.open("rb") as file:
+        with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
             file.seek(0)
             with containers.decoded(file) as sound:
                 yield sound
@@ -191,7 +201,7 @@ def _is_cut_ogg(path: Path | Held) -> bool:
 
 def _part(path: Path | Held, start: int, size: int) -> bytes:
     """Bytes of a file, which stays where it is if it is open."""
-    with nullcontext(path) if isinstance(path, Held) else path.open("rb") as file:
+    with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
         before = file.tell()
         file.seek(start)
         part = file.read(size)

@@ -83,14 +83,14 @@ class CudaDecoder:
         window = next(frames for frames in WINDOWS if frames * batch <= ROWS or frames == 1)
         results = torch.empty(3, batch, capacity, dtype=torch.int32, device=device)
         shares = torch.empty(2, batch, capacity, device=device)
-        counts_B = torch.empty(batch, dtype=torch.int64, device=device)
+        found_B = torch.empty(batch, dtype=torch.int64, device=device)
         active_B, emitted_B = torch.empty(2, batch, dtype=torch.int32, device=device)
         pending_BLH = torch.empty(batch, self._layers, self._hidden, device=device)
         logits = torch.empty(batch, window, self._logit_width, device=device)
         encoded_BSC = torch.as_tensor(encoded_BSC).to(device, torch.float32)
         encoded_BSC = F.pad(encoded_BSC, (0, self._missing)).contiguous()
         projected_BSJ = torch.empty(batch, frames, self._joint, device=device)
-        given = (encoded_BSC, projected_BSJ, frames_B, *results, *shares, counts_B, network_BX, position_B3)
+        given = (encoded_BSC, projected_BSJ, frames_B, *results, *shares, found_B, network_BX, position_B3)
         rooms = (active_B, emitted_B, pending_BLH, logits)
         addresses = [part.data_ptr() for part in (*given, *rooms)]
         known = DeviceBatch(batch, frames, capacity, max_symbols, window, *addresses)
@@ -100,7 +100,7 @@ class CudaDecoder:
             while bool(active_B.any()):
                 call(library.transducer_decode_steps_cuda, *own, STEPS_AT_ONCE, stream)
         position_B3[:, 0] -= frames_B
-        counts = counts_B.cpu()
+        counts = found_B.cpu()
         for n, count in enumerate(counts.tolist()):
             if count == NAN:
                 raise ValueError(f"encoded: utterance {n}: its frames hold NaN")

@@ -147,7 +147,7 @@ class Decoder:
             return decoded_of(found, has_durations=has_durations)
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
         if self._native is None:
-            how = {"max_symbols": max_symbols, "scorers": each, "internal_weight": internal_weight}
+            how: Any = {"max_symbols": max_symbols, "scorers": each, "internal_weight": internal_weight}
             reached = None if state is None else state.reached
             return reference.greedy(encoded_BSC, counts_B, weights, reached=reached, **how)
         if encoded_BSC.strides[2] != encoded_BSC.itemsize:

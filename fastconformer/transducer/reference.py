@@ -10,7 +10,7 @@ Transduction by Jointly Predicting Tokens and Durations, ICML 2023 (TDT).
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -142,7 +142,7 @@ def joint(encoded_C: np.ndarray, prediction_H: np.ndarray, weights: DecoderWeigh
     """Logits [W] of a frame and a label position."""
     encoded_J = weights.encoder_weight @ encoded_C + weights.encoder_bias
     sum_J = encoded_J + (weights.prediction_weight @ prediction_H + weights.prediction_bias)
-    hidden_J = {"relu": _relu, "tanh": np.tanh, "sigmoid": _sigmoid}[weights.activation](sum_J)
+    hidden_J = ACTIVATIONS[weights.activation](sum_J)
     logits_W: np.ndarray = weights.output_weight @ hidden_J + weights.output_bias
     return logits_W
 
@@ -171,6 +171,9 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 def _relu(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0)
+
+
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"relu": _relu, "tanh": np.tanh, "sigmoid": _sigmoid}
 
 
 class ReferenceBest(NamedTuple):

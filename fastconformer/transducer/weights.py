@@ -5,12 +5,12 @@ Needs no torch.
 Shapes: V labels, H prediction network, C encoder, J joint, W outputs: V labels, blank, then one per duration.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-Numbers = TypeVar("Numbers")
+Numbers = TypeVar("Numbers", bound=Sized)
 """torch.Tensor or np.ndarray."""
 Activation = Literal["relu", "tanh", "sigmoid"]
 INTERNAL_MOST = 8.0
@@ -76,7 +76,7 @@ def arrays_of(weights: DecoderWeights) -> DecoderWeights[np.ndarray]:
 
 def array_of(value: Any) -> np.ndarray:
     """A tensor of any device as a float32 array; an array as it is."""
-    return value if isinstance(value, np.ndarray) else value.detach().float().cpu().numpy()  # type: ignore[no-any-return]
+    return value if isinstance(value, np.ndarray) else value.detach().float().cpu().numpy()
 
 
 def named(weights: DecoderWeights) -> dict[str, Any]:

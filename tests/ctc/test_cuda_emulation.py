@@ -1,7 +1,6 @@
 """The tests of the loss once more, on the source of the CUDA kernels, which an emulator runs on the processor."""
 
 import ctypes
-import subprocess
 
 import numpy as np
 import pytest
@@ -81,9 +80,8 @@ pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    target = tmp_path_factory.mktemp("emulated") / "libctc_cuda_emulated.so"
-    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
+def kernels() -> ctypes.CDLL:
+    return emulation.kernels_of(LIBRARY)
 
 
 @pytest.fixture(autouse=True)
@@ -322,11 +320,7 @@ def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
 
 @pytest.mark.slow
 def test_random_lattices_pass_under_sanitizers(tmp_path):
-    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
-    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
-    done = subprocess.run([program, "40"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all passed" in done.stdout
+    emulation.sanitize_lattices(LIBRARY, tmp_path, count=40)
 
 
 # Autograd on the device

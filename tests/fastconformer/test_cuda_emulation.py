@@ -1,7 +1,6 @@
 """The tests of the losses and of the decoder once more, on the CUDA kernels, that an emulator runs on the processor."""
 
 import ctypes
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,9 +28,8 @@ EXPORTED = (
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    target = tmp_path_factory.mktemp("emulated") / "libtransducer_cuda_emulated.so"
-    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
+def kernels() -> ctypes.CDLL:
+    return emulation.kernels_of(LIBRARY)
 
 
 @pytest.fixture(autouse=True)
@@ -287,13 +285,8 @@ def test_a_network_too_large_for_the_kernels_is_decoded_on_the_processor(monkeyp
 
 
 def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
-    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
-    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
-    done = subprocess.run([program, "20"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all passed" in done.stdout
+    emulation.sanitize_lattices(LIBRARY, tmp_path, count=20)
 
 
 def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
-    symbols = emulation.compile_by_nvcc(LIBRARY, tmp_path / "libtransducer_cuda.so").read_bytes()
-    assert all(name.encode() in symbols for name in EXPORTED)
+    emulation.compiles_by_nvcc(LIBRARY, tmp_path, EXPORTED)

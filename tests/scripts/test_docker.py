@@ -82,6 +82,7 @@ def kept_by_docker() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_the_steps_of_the_image_for_cpus_work_in_a_clean_folder(tmp_path):
     """All of them but those of apt: the packages of Debian are those of this machine."""

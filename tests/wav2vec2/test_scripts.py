@@ -83,6 +83,7 @@ def trained(script: str, python: Path, **variables: str) -> PretrainConfig | Fin
     return config.parse_flags(cls, config.load(cls, REPOSITORY / given[2]), given[3:], description="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", RECIPES)
 def test_an_update_sees_as_much_as_published_and_learns_as_fast(python, script):
     sub_batches, samples, rate = RECIPES[script]
@@ -121,6 +122,7 @@ SHARED_FLAGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variables", "expected"), SHARED_FLAGS)
 def test_variables_of_training_become_flags(python, variables, expected):
     for script, cls in (("pretrain_base", PretrainConfig), ("finetune_base_100h", FinetuneConfig)):

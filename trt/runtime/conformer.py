@@ -24,7 +24,7 @@ from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc
 from fastconformer.hypotheses import DecodedLabels, Hypothesis, hypothesis_of, transcript_of, words_in
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import of_named
-from trt.facts import ModelError, usable
+from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import DECODED_INSIDE, Network, paths_of
 from trt.runtime.weights import weights_in
 
@@ -57,6 +57,7 @@ class PieceRecognizer:
             self._decoder = None
             if facts["head"] == "transducer":
                 self._decoder = TransducerDecoding(_decoder(network, threads), self.pieces)
+            self.keep = keeper_of(facts)
             self.frames(0)  # which computes with the facts that are left
 
     def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
@@ -128,7 +129,7 @@ class PieceRecognizer:
         return frames
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _encode(self, samples: Sequence[np.ndarray], *, whole_rows: bool) -> np.ndarray:
         """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability; those

@@ -23,7 +23,7 @@ from common.recognition.transcripts import Letter, Reading, Transcript, transcri
 from common.text.language import Language, Spelling
 from common.text.vocabulary import is_special
 from ctc import native
-from trt.facts import ModelError, facts_in, usable, why_not_onnx
+from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
@@ -102,7 +102,7 @@ class Recognizer:
         self.chunk_seconds: float = facts["chunk_seconds"]
         self.chunk_multiple: int = facts["chunk_multiple"]
         self.shortest_samples: int = facts["shortest_samples"]
-        self.trims_silence: bool = facts["trim_silence"]
+        self.keep = keeper_of(facts)
         self.decodes: bool = facts.get("decode") == "greedy"
         """Whether the network gives labels, not log-probabilities."""
         self.threads = threads or native.threads()
@@ -197,7 +197,7 @@ class Recognizer:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
 
     def _read(self, source: Source) -> Recording:
-        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, trim=self.trims_silence)
+        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
         if 0 < len(recording.samples_N) < self.shortest_samples:
             raise AudioError(
                 f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "

@@ -241,7 +241,7 @@ def test_a_recording_of_a_phone_or_a_browser_is_named_with_what_to_do(tmp_path, 
         with pytest.raises(waveform.AudioError, match=re.escape(f"{path}: cannot be read as audio ({kind}); {advice}")):
             waveform.read(path)
     with pytest.raises(
-        waveform.AudioError, match=re.escape(f"standard input: cannot be read as audio ({kind}); to read it: pip")
+        waveform.AudioError, match=re.escape(f"standard input: cannot be read as audio ({kind}); to read it")
     ):
         waveform.read(waveform.Held(path.read_bytes(), "standard input"))
 

@@ -68,6 +68,7 @@ def test_tokens_frames_and_durations_are_those_of_nemo(path: str, name: str, max
             assert one.durations == arrays[f"tdt_durations{suffix}_{b}"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_symbols", [1, 2, 10])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("durations", [(), DURATIONS, (1, 3), (0, 2)])
@@ -225,6 +226,7 @@ def scorers() -> list[ctc.Scorer | None]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("internal_weight", [0.0, 0.4])
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is_one(
