@@ -32,6 +32,10 @@ ABOUT_FILES = (
 )
 
 
+OTHER_NAMES = {"learning_rate": "lr", "num_epochs": "epochs", "max_steps": "steps", "num_workers": "workers"}
+"""How other programs call settings, and the last part of their names here."""
+
+
 class ConfigError(ValueError):
     """A configuration that cannot be used: an unknown key, a wrong type, a missing or broken file."""
 
@@ -143,6 +147,9 @@ def command_line(cls: type[T], arguments: Sequence[str] | None = None, *, descri
     while arguments and (arguments[0].endswith(".toml") or find(arguments[0]).suffix == ".toml"):
         files.append(arguments.pop(0))
     with reported():
+        if arguments and not arguments[0].startswith("-"):
+            path = Path(arguments[0]).with_suffix(".toml")
+            raise ConfigError(f"{arguments[0]}: no such configuration" + _nearest_file(path))
         return parse_flags(cls, load(cls, *files), arguments, description=description, takes_files=True)
 
 
@@ -209,9 +216,44 @@ def parse_flags(
     except SystemExit as exit_:
         if wanted_help or not exit_.code:
             raise
-        raise ConfigError(_one_line(said.getvalue())) from None
+        raise ConfigError(_unknown(cls, arguments) or _one_line(said.getvalue())) from None
     except (TypeError, ValueError) as error:  # a __post_init__ that refuses a combination
         raise ConfigError(f"command line: {error}") from None
+
+
+def _unknown(cls: type[Any], arguments: Sequence[str]) -> str | None:
+    """What to say of the first flag that does not exist, with the most similar one; None where all do."""
+    known = sorted(_flags(cls))
+    for word in arguments:
+        if not re.fullmatch(r"--[a-zA-Z][\w.-]*", word.partition("=")[0]) or word in ("--help", "--help-all"):
+            continue
+        flag = word[2:].partition("=")[0].replace("-", "_")
+        if flag in known:
+            continue
+        ends = [name for name in known if name.split(".")[-1] == OTHER_NAMES.get(flag, flag.split(".")[-1])]
+        near = ends[:1] or difflib.get_close_matches(flag, known, n=1)
+        return f"command line: there is no --{flag}" + (f"; did you mean --{near[0]}?" if near else "; see --help")
+    return None
+
+
+def _flags(cls: type[Any], prefix: str = "") -> Iterator[str]:
+    """The names of all flags, with their aliases."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    yield from getattr(cls, "RENAMED", {})
+    for field in dataclasses.fields(cls):
+        hint, *marks = (
+            typing.get_args(hints[field.name])
+            if typing.get_origin(hints[field.name]) is Annotated
+            else (hints[field.name],)
+        )
+        names = [mark.name for mark in marks if getattr(mark, "name", None) is not None] or [field.name]
+        yield from (
+            alias.lstrip("-").replace("-", "_") for mark in marks for alias in getattr(mark, "aliases", None) or ()
+        )
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from _flags(hint, f"{prefix}{names[0]}." if names[0] else prefix)
+        else:
+            yield f"{prefix}{names[0]}"
 
 
 def _with_values(cls: type[Any], arguments: Sequence[str]) -> list[str]:
@@ -356,7 +398,7 @@ def _captured(said: io.StringIO) -> Iterator[None]:
 
 
 def _nearest_file(path: Path) -> str:
-    folder = path.parent if path.parent.is_dir() else packaged() / path.parent.name
+    folder = path.parent if any(path.parent.glob("*.toml")) else packaged() / path.parent.name
     near = difflib.get_close_matches(path.name, [p.name for p in folder.glob("*.toml")], n=1)
     return f"; did you mean {path.parent / near[0]}?" if near else ""
 
@@ -375,7 +417,7 @@ def _manual(docstring: str) -> str:
 def _one_line(boxed: str) -> str:
     """tyro draws its messages in a box, in parts between rules; here what and where stand on one line."""
     text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", " ", boxed).replace("─", "-")
-    parts = [" ".join(part.split()) for part in re.split(r"-{6,}", text)]
+    parts = [re.sub(r"^Error parsing \w+: ", "", " ".join(part.split())) for part in re.split(r"-{6,}", text)]
     told = [
         p
         for p in parts

@@ -3,7 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import common  # noqa: F401  ends commands that are interrupted while they are imported
+import common
+
+if not hasattr(common, "starting"):  # somebody else's, found before that of these packages
+    raise SystemExit(f"error: {common.__file__} is in the way of the package `common`: rename it, or start elsewhere")
+
 from fastconformer.hypotheses import Hypothesis
 
 if TYPE_CHECKING:

@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-import common  # noqa: F401  ends commands that are interrupted while they are imported
+import common
+
+if not hasattr(common, "starting"):  # somebody else's, found before that of these packages
+    raise SystemExit(f"error: {common.__file__} is in the way of the package `common`: rename it, or start elsewhere")
 
 if TYPE_CHECKING:
     from wav2vec2.recognizer import Recognizer, load

@@ -68,6 +68,7 @@ _READERS: dict[str, Callable[..., Entries]] = {
     "kaldi": tables.read_kaldi,
     "fairseq": formats.read_fairseq,
 }
+NO_SUCH = "no such file or folder; expected a manifest"
 _MAY_LACK_TEXT = ("jsonl", "librispeech-json", "pipe", "table", "kaldi")
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*(?:\{|$)")
 _HEAD = 1 << 16  # bytes of a file by which its format is known
@@ -149,10 +150,19 @@ def read_sources(
     Raises ManifestError, also if nothing is left, with `advice`; by default which flag names sources of a training.
     """
     sources = list(sources)
-    manifests = [
-        read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
-        for source in sources
-    ]
+    try:
+        manifests = [
+            read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
+            for source in sources
+        ]
+    except ManifestError as error:
+        if advice or not str(error).endswith(NO_SUCH):
+            raise
+        flag, where = "--data.train" if training else "--data.validation", "" if root else ", which is not set"
+        raise ManifestError(
+            f"{error} or a corpus that {flag} names, in --data.root{where} "
+            "(speech for toy configurations: python -m common.data.toy toy)"
+        ) from None
     utterances = Utterances.joined([manifest.utterances for manifest in manifests])
     messages = [message for manifest in manifests for message in manifest.skipped]
     if training:
@@ -276,7 +286,7 @@ def _detected(path: Path) -> str:
             f"{path}: has neither metadata.csv (LJSpeech) nor a *.trans.txt (LibriSpeech) nor wav.scp (Kaldi) in it"
         )
     if not path.is_file():
-        raise ManifestError(f"{path}: no such file or folder; expected a manifest")
+        raise ManifestError(f"{path}: {NO_SUCH}")
     first = _first_line(path)
     if path.suffix == ".json":
         return "librispeech-json" if first.startswith("[") else "jsonl"

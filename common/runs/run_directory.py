@@ -14,6 +14,7 @@ import fcntl
 import functools
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -197,6 +198,7 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
         messages: list[str] = []
         if world.is_main:
             try:
+                held.enter_context(_removed(folder, saves=saves))
                 held.enter_context(locked(folder))
                 newest, messages = _newest(folder, name, resume=cfg.resume, saves=saves)
                 log = held.enter_context(contextlib.closing(RunLogger(folder, tensorboard=cfg.tensorboard)))
@@ -236,6 +238,20 @@ def _newest(folder: Path, name: str, *, resume: bool, saves: bool) -> tuple[Path
         messages.append(f"{path}: damaged, moved to {aside.name}; taking the one before")
     whole = [path for _, path in steps if path not in damaged]
     return (whole[-1] if whole else None), messages
+
+
+@contextlib.contextmanager
+def _removed(folder: Path, *, saves: bool) -> Iterator[None]:
+    """Removes `folder`, if it was not there before, where nothing is saved or the run has not begun."""
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        yield
+    finally:
+        if new and not (saves and (folder / "config.toml").exists()):
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                for place in new[1:]:
+                    place.rmdir()
 
 
 @contextlib.contextmanager

@@ -5,9 +5,9 @@
 that was stopped and resumed ends in the weights of one that never stopped.
 """
 
+import itertools
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from torch import nn
 
@@ -99,7 +99,9 @@ def write_samples(run: Run) -> None:
 
 def schema(arguments: Sequence[str]) -> type[HifiganRun] | type[WaveglowRun]:
     """The options of the vocoder that a command line trains: those of WaveGlow if a TOML file names it."""
-    files = [Path(argument) for argument in arguments if argument.endswith(".toml")]
+    files = [
+        config.find(argument) for argument in itertools.takewhile(lambda word: not word.startswith("-"), arguments)
+    ]
     named = [config.read_toml(path).get("generator") for path in files if path.is_file()]
     return WaveglowRun if "waveglow" in named else HifiganRun
 
