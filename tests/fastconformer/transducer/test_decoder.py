@@ -243,6 +243,7 @@ def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is
     assert_same(decode(encoded_BSC[:1], frames_B[:1], scorers=scorers()[0]), found[:1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", [0.5, 8.0])
 def test_of_many_labels_none_is_passed_over(sharpness: float):
     weights = golden.random_weights(labels=333, durations=DURATIONS, layers=1, seed=1)
