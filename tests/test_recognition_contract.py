@@ -225,7 +225,7 @@ def test_silence_is_no_error(infer, tmp_path):
     ("arguments", "message"),
     [
         ([], "nothing to transcribe; name audio files, folders or manifests after the "),
-        (["a.wav", "--batch_size", "0"], "batch_size = 0, "),
+        (["a.wav", "--batch_size", "0"], "batch_size = 0: expected above 0"),
         (["a.wav", "--output", "x", "--output_dir", "y"], "output and output_dir: expected one of them, found both"),
         (["a.wav", "--decoding.language_model", "no.arpa"], "no.arpa"),
     ],

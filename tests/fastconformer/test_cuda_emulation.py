@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import ctc
+from benchmarks import transducer_heads as heads
 from common.benchmark import peak_memory
-from fastconformer.benchmark import heads
-from fastconformer.transducer import _cuda_decoder, _cuda_library, decoder, joint_tiles, losses, reference
+from fastconformer.transducer import _cuda_decoder, _cuda_library, joint_tiles, losses, reference
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.decoder import Decoder
@@ -276,12 +276,11 @@ def test_an_empty_batch_is_decoded():
     assert [one.tokens for one in Decoder(weights)(encoded_BSC[:, :0], 0 * frames_B)] == [[]] * 5
 
 
-def test_a_network_too_large_for_the_kernels_is_decoded_in_plain_torch(monkeypatch: pytest.MonkeyPatch):
+def test_a_network_too_large_for_the_kernels_is_decoded_on_the_processor(monkeypatch: pytest.MonkeyPatch):
     weights, *frames = decoder_tests.random_problem(layers=2)
     monkeypatch.setattr(_cuda_decoder, "MOST_LAYERS", 1)
-    monkeypatch.setattr(decoder, "functions", lambda: None)
-    with pytest.warns(ctc.SlowPathWarning, match="fastconformer.Decoder runs in plain torch, .* it has no kernel"):
-        decode = Decoder(weights)
+    decode = Decoder(weights)
+    assert decode._on_device is None
     decoder_tests.assert_same(decode(*frames), reference.greedy(*frames, weights))
 
 

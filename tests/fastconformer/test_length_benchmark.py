@@ -7,8 +7,8 @@ import soundfile
 from common import benchmark, config
 from common.config import ConfigError
 from common.data.manifest import Utterance, write_jsonl
-from fastconformer.benchmark import length
-from fastconformer.benchmark.length import LengthConfig
+from fastconformer import benchmark as length
+from fastconformer.benchmark import LengthConfig
 from tests.fastconformer.checkpoints import archives
 
 

@@ -81,7 +81,7 @@ class Reads(TorchDispatchMode):
 
 
 def test_a_training_step_never_waits_for_a_number_from_the_device(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(ctc.monotonic, "_load", lambda: None)  # the search of devices without native code
+    monkeypatch.setattr(ctc.monotonic._native, "load", lambda: None)  # the search of devices without native code
     with run_of(toy_config(corpus, tmp_path, grad_accumulation=2)) as run:
         batch = next(iter(data.loader(run.train_set, [[0, 1, 2, 3]])))
         with Reads() as reads:

@@ -161,12 +161,12 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the checkpoint$"),
-        ({"batch_size": 0}, r"^batch_size = 0, chunk_seconds = 35\.0, stride_seconds = 5\.0: expected above 0, above"),
+        ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the model$"),
+        ({"batch_size": 0}, r"^batch_size = 0: expected above 0"),
         ({"output": Path("x"), "output_dir": Path("y")}, r"^output and output_dir: expected one of them, found both$"),
         (
             {"chunk_seconds": math.nan},
-            r"^batch_size = 8, chunk_seconds = nan, stride_seconds = 5\.0: expected above 0, ",
+            r"^chunk_seconds = nan, stride_seconds = 5\.0: expected above 0, ",
         ),
         (
             {"features": Path("x"), "save_logits": Path("y")},
@@ -177,7 +177,7 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
 )
 def test_options_that_make_no_sense_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        InferenceConfig(**({"checkpoint": Path("c.pt"), "inputs": (Path("a.wav"),)} | options))
+        InferenceConfig(**({"model": Path("c.pt"), "inputs": (Path("a.wav"),)} | options))
 
 
 def test_a_file_that_cannot_be_written_ends_the_job_in_one_line(model, files, tmp_path, capsys):

@@ -24,7 +24,10 @@ from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 
 SCRIPTS = REPOSITORY / "scripts" / "wav2vec2"
 PRETRAIN = ("pretrain_base", "pretrain_large")
-FINETUNE = ("finetune_base_960h", "finetune_base_100h", "finetune_base_10h", "finetune_base_1h", "finetune_vox_960h")
+FINETUNE = (
+    *("finetune_base_960h", "finetune_base_100h", "finetune_base_10h", "finetune_base_1h"),
+    *("finetune_vox_960h", "finetune_vox_960h_cv", "finetune_vox_100h"),
+)
 
 
 @pytest.fixture

@@ -384,3 +384,25 @@ def test_nothing_is_said_until_something_can_be_heard(speech, make, quiet):
     assert plain(words) == plain(fed(asr.session(), late_N, [len(late_N)]))
     assert words[0].start >= 4.9  # what is before is not even in the context of the speech
     assert words[-1].end <= len(late_N) / 16_000 + 1e-3  # which is rounded
+
+
+@pytest.mark.parametrize("make", [lambda: streaming(1), lambda: recognizer(normalize="per_feature")])
+def test_pauses_of_a_stream_are_not_heard_and_words_are_timed_with_them(speech, make):
+    asr = make()
+    first_N, second_N = speech[:48_000], speech[48_000:]
+    short_N, long_N = (np.concatenate([first_N, np.zeros(n, np.float32), second_N]) for n in (400_000, 640_000))
+    asr.feature_config = replace(asr.feature_config, longest_pause=0.1)
+    words, later = (fed(asr.session(), samples_N, [1600]) for samples_N in (short_N, long_N))
+    assert [word.text for word in words] == [word.text for word in later]
+    moved = [round(b.start - a.start, 3) for a, b in zip(words, later, strict=True)]
+    assert (moved[0], moved[-1], set(moved)) == (0.0, 15.0, {0.0, 15.0})
+    session = asr.session()
+    session.feed(first_N)
+    updates = [session.feed(np.zeros(16_000, np.float32)) for _ in range(30)]
+    assert len(session.samples_N) <= 16_000 * 12
+    frames = session.done
+    assert not updates[-1].words
+    session.feed(np.zeros(16_000, np.float32))
+    assert session.done == frames  # nothing is computed
+    if asr.config.encoder.attention == "regular":  # what was said before a pause does not wait for its end
+        assert frames * asr.samples_per_frame >= 48_000
