@@ -97,7 +97,7 @@ def test_a_list_of_paths_as_windows_writes_it(files, name, encoding):
 def test_recordings_of_a_folder_that_cannot_be_read_are_not_passed_over(files):
     (files[0].parent / "call.M4A").write_bytes(b"\0\0\0\x20ftypM4A ")
     (files[0].parent / "film.mp4").write_bytes(b"\0\0\0\x20ftypisom")
-    assert names(files[0].parent) == ["a", "call", "deeper/b"]
+    assert names(files[0].parent) == ["a", "call", "deeper/b", "film"]
 
 
 def test_a_folder_of_kaldi_is_a_corpus(files):
