@@ -87,7 +87,11 @@ def test_quartznet_is_exported_from_features_too(tmp_path):
     [
         pytest.param(HIFIGAN, marks=pytest.mark.slow, id="hifigan"),
         pytest.param(ISTFT, id="istft"),
-        pytest.param(replace(ISTFT, istft=replace(ISTFT.istft, corrections=2)), marks=pytest.mark.slow, id="corrected"),
+        pytest.param(
+            replace(ISTFT, istft=replace(ISTFT.istft, corrections=2)),
+            marks=[pytest.mark.slow, pytest.mark.nightly],
+            id="corrected",
+        ),
     ],
 )
 def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path):
