@@ -125,6 +125,12 @@ class Index:
         return np.frombuffer(self._buffer, RECORD, len(self), self._records_at)
 
     @cached_property
+    def _base(self) -> str:
+        """The folder that names of shards start from, where they stand beside the index."""
+        is_beside = isinstance(self.source, Path) and self.about.get("relative")
+        return f"{self.source.parent}/" if is_beside and isinstance(self.source, Path) else ""
+
+    @cached_property
     def _records_at(self) -> int:
         return _HEADER.size + 24 * len(self)
 
@@ -144,6 +150,7 @@ class Index:
         first = at + self._strings_at
         strings = self._buffer[first : first + id_ + text + name + rest]
         where = self.string(folder, folder_size)
+        where = self._base + where if flags & _IS_PART and where[:1] != "/" and "://" not in where else where
         more = json.loads(strings[id_ + text + name :]) if rest else {}
         return Utterance(
             id=str(strings[:id_], "utf-8", "surrogatepass"),
@@ -165,8 +172,9 @@ class Builder:
 
     def __init__(self, folder: Path | None = None):
         parts = [
-            tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=None if folder is None else str(folder)) for _ in range(4)
-        ]  # noqa: SIM115
+            tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=None if folder is None else str(folder))  # noqa: SIM115
+            for _ in range(4)
+        ]
         self._seconds, self._marks, self._records, self._strings = self._parts = parts
         self.count = 0
         self._written = 0  # bytes of strings

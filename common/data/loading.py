@@ -19,6 +19,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common.audio import waveform
+from common.audio.headers import UnreachableError
 from common.audio.silence import SilenceConfig, silence, trim_silence, with_silences
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
@@ -144,7 +145,8 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
             )  # fmt: skip
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
-            return Failure(index, f"utterance {utterance.id}: {error}")
+            is_outage = isinstance(error, UnreachableError)
+            return Failure(index, f"utterance {utterance.id}: {error}", stops=True if is_outage else None)
         rate = self.sample_rate / (version.recorded_speed * version.change)
         ends = tuple(round(end * rate - first / version.change) for end in utterance.word_ends)
         return SpeechItem(index, utterance.id, samples, target, epoch, word_ends=ends)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from common.data.batching import Batches, bucketed_batches
+from common.data.batching import Batches, bucketed_batches, evaluation_batches
 from common.devices.distributed import World
 from common.training.schedule import build_schedule
 
@@ -29,6 +29,7 @@ class Epochs:
     ):
         self.cfg, self.world, self.seconds = cfg, world, seconds
         self._size = {"max_seconds": max_seconds} if max_seconds else {"batch_size": cfg.batch_size}
+        self._at_once = int(max_seconds / max(seconds)) if max_seconds else cfg.batch_size
         self.batches = functools.lru_cache(2)(self._batches)
         """Batches of an epoch by its number; the last two epochs' are remembered."""
         in_one = len(self.batches(0))
@@ -39,6 +40,11 @@ class Epochs:
             cfg.schedule, lr=cfg.optim.lr if lr is None else lr, steps_per_epoch=in_one, total_steps=self.steps
         )
         """By the number of steps already done."""
+
+    @property
+    def longest(self) -> list[int]:
+        """The batch of the longest utterances, as many as meet in one: what needs the most memory."""
+        return evaluation_batches(self.seconds, batch_size=self._at_once)[0]
 
     def _batches(self, epoch: int) -> Batches:
         return bucketed_batches(
