@@ -9,6 +9,8 @@ from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
 from common.data.digest import Changed
 from common.data.joining import JoinConfig
+from common.data.mixing import MixConfig
+from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.features import NEMO, LogMelConfig
@@ -144,8 +146,10 @@ class DataConfig:
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
+    perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
     changed: Changed = "refuse"
     """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4

@@ -47,6 +47,7 @@ def speech_dataset(
         encode=pieces.encode if pieces is not None else None,
         sample_rate=cfg.features.sample_rate,
         speed=cfg.data.speed if training else None,
+        perturbation=cfg.data.perturbation if training else None,
         silence=cfg.data.silence if training else None,
         join=cfg.data.join if training else None,
         seed=cfg.seed,

@@ -74,7 +74,9 @@ class Run:
         self.validation: SpeechDataset | None = None
         if validation is not None:
             self.validation = data.speech_dataset(validation, cfg, None, training=False)
-        self.epochs = Epochs(utterances.seconds, cfg, self.world, max_seconds=cfg.batch_seconds)
+        self.epochs = Epochs(
+            utterances.seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=utterances.corpora
+        )
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

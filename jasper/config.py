@@ -11,6 +11,7 @@ from common.augmentation import CutoutConfig, SpecAugmentConfig
 from common.config import check_not_negative, check_positive
 from common.data.digest import Changed
 from common.data.joining import JoinConfig
+from common.data.mixing import MixConfig
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.devices.precision import Precision
@@ -103,6 +104,7 @@ class DataConfig:
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
     changed: Changed = "refuse"
     """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4

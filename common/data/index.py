@@ -275,6 +275,8 @@ class Utterances(Sequence[Utterance]):
         """`rows`: those of all parts together that are meant, in their order; None: all."""
         self.parts = tuple(parts)
         self._rows = rows
+        self.corpora: tuple[tuple[str, int], ...] = ()
+        """What corpora these are of, one after the other, and how many of each; empty where nobody has said it."""
         ends = np.cumsum([len(part) for part in self.parts], dtype=np.int64).tolist()
         self._ends, self._starts = ends, [0, *ends]
         self._count = (self._ends[-1] if ends else 0) if rows is None else len(rows)

@@ -168,6 +168,9 @@ def read_sources(
         named = ", ".join(sources) or "none is named"
         purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
         raise ManifestError(f"no utterance to {purpose} on: {named}; {advice or f'name manifests with {flag}'}")
+    ends = np.cumsum([0, *(len(manifest.utterances) for manifest in manifests)])
+    counts = np.diff(np.searchsorted(utterances.rows, ends))
+    utterances.corpora = tuple((Path(source).name, int(n)) for source, n in zip(sources, counts, strict=True))
     return Manifest(utterances, messages)
 
 

@@ -1,9 +1,12 @@
 """Recordings in columns of Parquet and Arrow files, as Hugging Face's data sets have them; by pyarrow."""
 
 import functools
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 try:
     import pyarrow
@@ -61,12 +64,14 @@ def _of_arrow(path: Path) -> Iterator[Row]:
         told = batch.drop_columns([column]).to_pylist() if batch.num_columns > 1 else []
         array = batch.column(column)
         contents = array.field("bytes") if pyarrow.types.is_struct(array.type) else array
-        for row, value in enumerate(contents):
-            buffer = value.as_buffer()
-            if buffer is not None and not base <= buffer.address < base + mapped.size():
-                raise ColumnsError(f"{path}: is compressed, so that nothing in it has a place; write it without")
-            place, content = (0, b"") if buffer is None else (buffer.address - base, buffer.to_pybytes())
-            yield Row(told[row] if told else {}, place, content)
+        _, ends, values = contents.buffers()
+        kind = np.int64 if pyarrow.types.is_large_binary(contents.type) else np.int32
+        places = np.frombuffer(ends, kind)[contents.offset : contents.offset + len(contents) + 1].tolist()
+        start = values.address - base if values is not None else 0
+        if not 0 <= start <= mapped.size():
+            raise ColumnsError(f"{path}: is compressed, so that nothing in it has a place; write it without")
+        for row, (first, end) in enumerate(itertools.pairwise(places)):
+            yield Row(told[row] if told else {}, start + first, values[first:end].to_pybytes() if end > first else b"")
 
 
 def _audio_column(path: Path, schema: Any) -> str:

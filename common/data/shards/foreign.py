@@ -1,12 +1,12 @@
 """Indexes in place over the archives of others: their bytes stay where they are, and each is read by its place.
 
-| sources                       | what                                                                                     |
-|-------------------------------|------------------------------------------------------------------------------------------|
-| manifests and tars            | NeMo's tarred sets: braces, `_OP_0..3_CL_`, `shard_id`, `-sub1`, `_skipme`                |
-| tars                          | WebDataset: a recording and a .json or .txt of the same name                             |
-| cuts.*.jsonl, recording.*.tar | lhotse Shar, by its folder; fields are joined by the cuts' ids, not by their order       |
-| .parquet, .arrow              | data sets of Hugging Face: files, a folder of them, a name of the hub                    |
-| .scp                          | Kaldi's archives of WAV files: lines `id file.ark:place`                                 |
+| sources                       | what                                                                               |
+|-------------------------------|------------------------------------------------------------------------------------|
+| manifests and tars            | NeMo's tarred sets: braces, `_OP_0..3_CL_`, `shard_id`, `-sub1`, `_skipme`         |
+| tars                          | WebDataset: a recording and a .json or .txt of the same name                       |
+| cuts.*.jsonl, recording.*.tar | lhotse Shar, by its folder; fields are joined by the cuts' ids, not by their order |
+| .parquet, .arrow              | data sets of Hugging Face: files, a folder of them, a name of the hub              |
+| .scp                          | Kaldi's archives of WAV files: lines `id file.ark:place`                           |
 
 What cannot be used is told by name: an utterance whose member is damaged or missing, and no other.
 """
