@@ -14,7 +14,6 @@ from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.features import NEMO, LogMelConfig
-from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
 from common.training.course import EveryConfig, check_batches, check_budget
 from common.training.optimizers import OptimConfig
@@ -230,7 +229,7 @@ class Config:
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
     """Model to start from (ours, .nemo, a Hugging Face folder or hub name)."""
-    from_checkpoint: FromCheckpoint | Literal["encoder"] = "architecture"
+    from_checkpoint: Literal["architecture", "encoder", "half", "any"] = "architecture"
     """Parts of `checkpoint` that a new run takes. architecture: its model (with its pieces) and
     features, in place of those configured, and all weights; encoder: its encoder and features, with new heads for
     model.pieces new pieces;

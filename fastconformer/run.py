@@ -34,9 +34,13 @@ def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported
     A run that goes on needs no checkpoint but its own.
     """
     start = reading.read(cfg.checkpoint) if cfg.checkpoint is not None and directory.saved is None else None
-    theirs = None if start is None else replace(cfg, model=start.model, features=start.features)
+    theirs = None
+    if start is not None:  # adapters may be added to what has none
+        adapters = cfg.model.encoder.adapter_width or start.model.encoder.adapter_width
+        model = replace(start.model, encoder=replace(start.model.encoder, adapter_width=adapters))
+        theirs = replace(cfg, model=model, features=start.features)
     part = "model.encoder" if cfg.from_checkpoint == "encoder" else "model"
-    return directory.adopted(cfg, theirs, (part, "features"), keeps=("model.encoder.adapter_width",)), start
+    return directory.adopted(cfg, theirs, (part, "features")), start
 
 
 class Run:
@@ -55,9 +59,10 @@ class Run:
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if cfg.checkpoint is not None and start is not None and directory.saved is None:
-            is_new = cfg.from_checkpoint == "encoder"
-            weights = {name: w for name, w in start.weights.items() if not is_new or name.startswith("encoder.")}
-            directory.start_from(self.model, weights, cfg.checkpoint, "any" if is_new else cfg.from_checkpoint)
+            weights, takes = start.weights, cfg.from_checkpoint
+            if takes == "encoder":
+                weights, takes = {n: w for n, w in weights.items() if n.startswith("encoder.")}, "any"
+            directory.start_from(self.model, weights, cfg.checkpoint, takes)
         for name, parameter in self.model.named_parameters():
             if cfg.learns != "all":
                 is_head = not name.startswith("encoder.")

@@ -10,7 +10,6 @@ import numpy as np
 from common.audio import waveform
 from common.config import check_not_negative, check_shares
 
-
 _SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3")
 
 
@@ -23,7 +22,7 @@ class PerturbationConfig:
     shift_ms: float = 0.0
     """Greatest shift in time in milliseconds, either way, with silence in its place; 0 for none."""
     noise: tuple[Path, ...] = ()
-    """Recordings of noise, or folders of them, one of which is mixed in from a random place, repeated if it is short."""
+    """Recordings of noise or folders of them, one of which is mixed in from a random place, repeated if it is short."""
     min_snr_db: float = 10.0
     """Lowest ratio of speech to noise in decibels."""
     max_snr_db: float = 50.0
@@ -94,7 +93,7 @@ def mixed(samples_N: np.ndarray, noise_N: np.ndarray, *, snr_db: float) -> np.nd
 
 
 def reverberated(samples_N: np.ndarray, impulse_K: np.ndarray) -> np.ndarray:
-    """samples_N as they are heard in a room, as long, as strong and, by the loudest of the impulse response, as early."""
+    """samples_N as they are heard in a room: as long, as strong and, by the response's loudest sample, as early."""
     first = int(np.abs(impulse_K).argmax())
     length = 1 << (len(samples_N) + len(impulse_K) - 1).bit_length()
     spectrum = np.fft.rfft(samples_N, length) * np.fft.rfft(impulse_K, length)

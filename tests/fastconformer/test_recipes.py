@@ -63,7 +63,8 @@ def test_the_script_names_heads_that_there_are():
     ran = subprocess.run(
         ["bash", str(script)], capture_output=True, text=True, check=False, env=os.environ | {"HEADS": "aed"}
     )
-    assert (ran.returncode, ran.stderr) == (2, "error: HEADS is aed; expected tdt_ctc, rnnt_ctc, tdt, rnnt or ctc\n")
+    assert ran.returncode == 2
+    assert ran.stderr.endswith("error: HEADS is aed; expected tdt_ctc, rnnt_ctc, tdt, rnnt or ctc\n")
 
 
 def test_batches_may_have_a_budget_of_seconds(corpus, tmp_path):
@@ -95,10 +96,11 @@ def test_an_encoder_gets_new_heads_for_new_pieces(corpus, start, tmp_path):
 
 
 def test_adapters_learn_alone_and_start_as_nothing(corpus, start, tmp_path):
-    cfg = toy_config(corpus, tmp_path, checkpoint=start, learns="adapters", steps=2, ema=0.0)
+    cfg = toy_config(corpus, tmp_path, checkpoint=start, steps=2, ema=0.0)
     with pytest.raises(ValueError, match="learns = adapters: the encoder has none; expected model.encoder.adapter_"):
-        replace(cfg)
-    cfg = replace(cfg, model=replace(cfg.model, encoder=replace(cfg.model.encoder, adapter_width=4)))
+        replace(cfg, learns="adapters")
+    encoder = replace(cfg.model.encoder, adapter_width=4)
+    cfg = replace(cfg, model=replace(cfg.model, encoder=encoder), learns="adapters")
     main(cfg)
     saved = checkpoint.step_path(tmp_path, "fastconformer", 2)
     ours, theirs = (fastconformer.load(path, device="cpu", ema=False).model.state_dict() for path in (saved, start))
