@@ -46,6 +46,7 @@ def speech_dataset(
         utterances,
         encode=pieces.encode if pieces is not None else None,
         sample_rate=cfg.features.sample_rate,
+        keep=cfg.features.keeper(),
         speed=cfg.data.speed if training else None,
         perturbation=cfg.data.perturbation if training else None,
         silence=cfg.data.silence if training else None,

@@ -24,7 +24,7 @@ from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
 from fastconformer.recognizer import Head, Recognizer, load
-from fastconformer.transducer.host_decoder import check_max_symbols
+from fastconformer.transducer.decoder import check_max_symbols
 from fastconformer.validation import evaluate
 
 

@@ -67,6 +67,7 @@ def speech_dataset(
         encode=vocabulary.encode_known if lenient else vocabulary.encode,
         sample_rate=config.features.sample_rate,
         trim=config.data.trim_silence,
+        keep=config.features.keeper(),
         speed=config.data.speed if training else None,
         perturbation=config.data.perturbation if training else None,
         silence=config.data.silence if training else None,

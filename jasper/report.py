@@ -206,8 +206,8 @@ def _spoken(asr: Recognizer, text: str, transcript: Transcript) -> list[tuple[st
     words, first = [], 0
     for word in text.split():
         last = first + len(word) - 1
-        frames = alignment.start_frames[first], alignment.end_frames[last]
-        start, end = (transcript.first_frame_seconds + frame * transcript.seconds_per_frame for frame in frames)
+        start = transcript.time_of(alignment.start_frames[first])
+        end = transcript.time_of(alignment.end_frames[last], is_end=True)
         words.append((word, start, min(end, transcript.seconds)))
         first = last + 2  # beyond the space
     return words

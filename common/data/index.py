@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, overload
 from zlib import crc32
 
 import numpy as np
-import torch
 
 from common.data.utterance import Utterance
 from common.files.atomic import written_whole
@@ -171,10 +170,8 @@ class Builder:
     """An index that is being made, in memory while it is small, else in temporary files in `folder`."""
 
     def __init__(self, folder: Path | None = None):
-        parts = [
-            tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=None if folder is None else str(folder))  # noqa: SIM115
-            for _ in range(4)
-        ]
+        folder_name = None if folder is None else str(folder)
+        parts = [tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=folder_name) for _ in range(4)]  # noqa: SIM115
         self._seconds, self._marks, self._records, self._strings = self._parts = parts
         self.count = 0
         self._written = 0  # bytes of strings
@@ -304,6 +301,8 @@ class Utterances(Sequence[Utterance]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Rows as a tensor, which data workers share instead of having a copy each."""
+        import torch  # which shares the memory of tensors between processes; what runs without torch has none
+
         return self.__dict__ | {"_rows": None if self._rows is None else torch.from_numpy(self._rows)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

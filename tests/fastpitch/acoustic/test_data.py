@@ -102,6 +102,7 @@ def test_published_pitch_may_have_a_frame_more_or_fewer(corpus, tmp_path, differ
     assert pitch_T[-1] == (0 if difference < 0 else frames)
 
 
+@pytest.mark.slow
 def test_pronunciations_change_from_epoch_to_epoch_in_training_only(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     cfg = replace(cfg, text=replace(cfg.text, p_arpabet=0.5, cleaners="english_cleaners_v2"))
