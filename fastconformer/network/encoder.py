@@ -164,7 +164,7 @@ class ConformerBlock(nn.Module):
         self.convolution = ConvolutionModule(cfg)
         self.feed_forward_out = FeedForward(cfg)
         self.norm = nn.LayerNorm(cfg.width)
-        self.adapter = Adapter(cfg) if cfg.adapter_width else None
+        self.adapter = LinearAdapter(cfg) if cfg.adapter_width else None
 
     def forward(self, x_BSC: Tensor, inside_BS: Tensor, seen_BSR: Tensor, past: "Past | None" = None) -> Tensor:
         """x_BSC; inside_BS is true for frames that are no padding, seen_BSR where the first frame sees the second.
@@ -204,7 +204,7 @@ class FeedForward(nn.Module):
         return self.leave(dropout(F.silu(self.enter(x_BSC)), self.dropout, self.training))
 
 
-class Adapter(nn.Module):
+class LinearAdapter(nn.Module):
     """Two narrow linear layers beside a trained block (Houlsby et al., ICML 2019), which start as nothing."""
 
     def __init__(self, cfg: EncoderConfig):
