@@ -272,6 +272,7 @@ class Utterances(Sequence[Utterance]):
         """`rows`: those of all parts together that are meant, in their order; None: all."""
         self.parts = tuple(parts)
         self._rows = rows
+        self._shared: Any = None
         self.corpora: tuple[tuple[str, int], ...] = ()
         """What corpora these are of, one after the other, and how many of each; empty where nobody has said it."""
         ends = np.cumsum([len(part) for part in self.parts], dtype=np.int64).tolist()
@@ -300,10 +301,13 @@ class Utterances(Sequence[Utterance]):
         return cls(parts, _narrow(np.concatenate(rows)))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Rows as a tensor, which data workers share instead of having a copy each."""
+        """Rows as a tensor in shared memory, which data workers have in common, and which stays until they have it."""
         import torch  # which shares the memory of tensors between processes; what runs without torch has none
 
-        return self.__dict__ | {"_rows": None if self._rows is None else torch.from_numpy(self._rows)}
+        if self._rows is not None and self._shared is None:
+            self._shared = torch.from_numpy(self._rows).share_memory_()
+            self._rows = self._shared.numpy()
+        return self.__dict__ | {"_rows": self._shared, "_shared": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         rows = state["_rows"]
