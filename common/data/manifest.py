@@ -14,6 +14,7 @@
 | table            | names of the columns in the first line, between tabs, commas, semicolons or pipes: Common        |
 |                  | Voice's `client_id path sentence`, `wav_filename,transcript`, `audio|pitch|text|speaker`         |
 | kaldi            | a folder with wav.scp, or any .scp; text, segments and utt2spk beside it where there are any     |
+| shards           | a folder with data.index, as `python -m common.data.shards` writes it, or that file             |
 | fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
 
 `duration` and `offset` are seconds. A duration that the manifest does not give is read from the header of the audio.
@@ -37,7 +38,7 @@ import numpy as np
 from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
-from common.data.index import Builder, Index, Utterances
+from common.data.index import Builder, Index, IndexFileError, Utterances
 from common.data.keeping import kept
 from common.data.utterance import Utterance
 from common.files.atomic import decoded, found_file
@@ -106,6 +107,8 @@ def read_manifest(
     read from is an error in any case.
     """
     path = Path(path)
+    if path.suffix == ".index" or (path / "data.index").is_file():
+        return _indexed(path)
     named = _detected(path) if format == "auto" else format
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
     folder = path if path.is_dir() else path.parent
@@ -175,6 +178,9 @@ def read_sources(
         named = ", ".join(sources) or "none is named"
         purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
         raise ManifestError(f"no utterance to {purpose} on: {named}; {advice or f'name manifests with {flag}'}")
+    ends = np.cumsum([0, *(len(manifest.utterances) for manifest in manifests)])
+    counts = np.diff(np.searchsorted(utterances.rows, ends))
+    utterances.corpora = tuple((Path(source).name, int(n)) for source, n in zip(sources, counts, strict=True))
     return Manifest(utterances, messages)
 
 
@@ -235,6 +241,15 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
             given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, ())}
             file.write(json.dumps(given) + "\n")
     unfinished.replace(path)
+
+
+def _indexed(path: Path) -> Manifest:
+    """A data set of shards, by its folder or its index."""
+    try:
+        index = Index(path / "data.index" if path.is_dir() else path)
+        return Manifest(Utterances([index]), list(index.about.get("skipped", ())))
+    except (OSError, IndexFileError) as error:
+        raise ManifestError(f"{error}; write or index the data anew (python -m common.data.shards)") from None
 
 
 def _told_apart(index: Index, folder: Path) -> dict[int, str]:
