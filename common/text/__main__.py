@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from common import config
-from common.text.english.tokens import Token
+from common.text.english.style import Token
 from common.text.normalize import label_tokens, normalize_english
 from common.text.readings import Readings, ReadingsError, read_readings
 from common.text.spoken import spoken_english, voice_tokens

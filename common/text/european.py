@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from common.text import european_classes
-from common.text.english.tokens import Token
+from common.text.english.style import Token
 from common.text.european_forms import genitive
 from common.text.european_tables import LANGUAGES, Language
 from common.text.numbers import in_words

@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from common.text import european_forms
-from common.text.english.roman import roman
+from common.text.english.words import roman
 from common.text.numbers import in_words
 
 

@@ -7,8 +7,8 @@ mixed numbers before a unit, versions, addresses of the web, calculations, "3x".
 
 import re
 
-from common.text.english.roman import roman
-from common.text.english.tokens import text_after, text_before
+from common.text.english.words import roman
+from common.text.english.style import text_after, text_before
 from common.text.european_signs import signs
 from common.text.european_tables import LANGUAGES
 from common.text.european_words import FORMS

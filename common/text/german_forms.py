@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from common.text.english.roman import is_roman, roman
-from common.text.english.tokens import text_after, text_before
+from common.text.english.words import is_roman, roman
+from common.text.english.style import text_after, text_before
 from common.text.european_tables import LANGUAGES
 from common.text.numbers import in_words
 

@@ -1,0 +1,199 @@
+"""Which of its possible readings a piece of text has: a log-linear model of what stands around it chooses.
+
+A grammar proposes readings; every reading is made of named parts, and has the sum of the weights of its parts with the
+features of the place: the words before and behind, their classes, the signs against it, its own form. Weights are
+integers, so that the choice is the same on every machine; `scripts/train_reader.py` makes them of phrases.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,]\d+)*|[^\w\s]|_")
+_NEAR, _STEM = 8, 6  # words on either side that count, and letters of each
+Item = TypeVar("Item")
+
+
+class Reading(NamedTuple):
+    """One way to say a piece of text."""
+
+    parts: tuple[str, ...]
+    """What the model weighs; the first is the class of the token."""
+    said: str | None
+    """None where the text stands for itself."""
+
+
+class Proposal(NamedTuple):
+    """A piece of text that may be one token, and how it may be said."""
+
+    stop: int
+    own: Sequence[str]
+    """Features of its form."""
+    readings: Sequence[Reading]
+
+
+class Choice(NamedTuple):
+    """A piece of text that is said in one way."""
+
+    stop: int
+    parts: tuple[str, ...]
+    said: str | None
+
+
+Row = Mapping[str, int]
+"""Weights of one feature by part."""
+
+
+def read_table(path: Path) -> list[list[str]]:
+    """The rows of a table of tab-separated values, without those that begin with "# "."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if line and not line.startswith("# ")]
+
+
+class _Word(NamedTuple, Generic[Item]):
+    """A word of the context, and its features at each place where it may stand."""
+
+    stem: str
+    behind: tuple[Item, ...]
+    before: tuple[Item, ...]
+    near_behind: tuple[Item, ...]
+    near_before: tuple[Item, ...]
+
+
+class Words(Generic[Item]):
+    """Words and what is looked up for their features: weights, where a text is read, or their names."""
+
+    def __init__(self, classes: Mapping[str, Sequence[str]], look: Callable[[str], Item | None]) -> None:
+        self._classes = classes
+        self.look = look
+        self.word = lru_cache(maxsize=16384)(self._described)
+
+    def _described(self, word: str) -> _Word[Item]:
+        small, stem = word.lower(), _stem(word)
+        found = list(self._classes.get(small, ()))
+        if small.endswith("s") and not found:
+            found = [f"{name}s" for name in self._classes.get(small[:-1], ())]
+        form = _form(word)
+        near = [stem, *found, *([form] if form in ("#year", "%C") else ())]
+        return _Word(
+            stem,
+            self._looked([f"n={stem}", *(f"n:{name}" for name in (*found, form))]),
+            self._looked([f"p={stem}", *(f"p:{name}" for name in (*found, form))]),
+            self._looked([f">{name}" for name in near]),
+            self._looked([f"<{name}" for name in near]),
+        )
+
+    def _looked(self, features: list[str]) -> tuple[Item, ...]:
+        return tuple(item for feature in features if (item := self.look(feature)) is not None)
+
+
+class Context(Generic[Item]):
+    """A text in words, and the features of its places."""
+
+    def __init__(self, text: str, words: Words[Item]) -> None:
+        self.text = text
+        found = list(_WORD.finditer(text))
+        self._starts = [m.start() for m in found]
+        self._words = [words.word(m[0]) for m in found]
+        self._look = words.look
+        self._general = ["all", "loud"] if text.isupper() else ["all"]
+
+    def features(self, start: int, stop: int, previous: str) -> list[Item]:
+        """What stands around text[start:stop], a token behind one of class `previous`."""
+        text, words, look = self.text, self._words, self._look
+        first, next_ = bisect_left(self._starts, start), bisect_left(self._starts, stop)
+        against = start and not text[start - 1].isspace()
+        names = [*self._general, f"k={previous}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
+        names.append(f">{_edge(text[stop])}" if stop < len(text) else ">$")
+        found: list[Item] = []
+        ahead = words[first - 1] if first else None
+        behind = words[next_] if next_ < len(words) else None
+        if ahead:
+            found += ahead.before
+            if first > 1:
+                names += (f"pp={words[first - 2].stem} {ahead.stem}", f"p2={words[first - 2].stem}")
+            for word in words[max(0, first - _NEAR) : first]:
+                found += word.near_before
+        else:
+            names.append("p=^")
+        if behind:
+            found += behind.behind
+            if next_ + 1 < len(words):
+                names += (f"nn={behind.stem} {words[next_ + 1].stem}", f"n2={words[next_ + 1].stem}")
+            for word in words[next_ : next_ + _NEAR]:
+                found += word.near_behind
+        else:
+            names.append("n=$")
+        if ahead and behind:
+            names.append(f"pn={ahead.stem} {behind.stem}")
+        found += (item for name in names if (item := look(name)) is not None)
+        return found
+
+
+class Model:
+    """Weights of parts by feature, and classes of words."""
+
+    def __init__(self, weights: Mapping[str, Row], classes: Mapping[str, Sequence[str]]) -> None:
+        self.weights = weights
+        self._words = Words(classes, weights.get)
+
+    def context(self, text: str) -> Context[Row]:
+        """`text` in words, to choose readings in it."""
+        return Context(text, self._words)
+
+    def choose(self, context: Context[Row], start: int, proposals: Iterable[Proposal], previous: str) -> Choice:
+        """The reading with the highest score; of several, the first."""
+        best, highest = None, -(1 << 60)
+        around: dict[int, dict[str, int]] = {}
+        for proposal in proposals:
+            stop = proposal.stop
+            if stop not in around:
+                around[stop] = _summed({}, context.features(start, stop, previous))
+            own = [row for feature in proposal.own if (row := self.weights.get(feature))]
+            scores = _summed(dict(around[stop]), own) if own else around[stop]
+            get = scores.get
+            for parts, said in proposal.readings:
+                score = 0
+                for part in parts:
+                    score += get(part, 0)
+                if score > highest:
+                    best, highest = Choice(stop, parts, said), score
+        assert best is not None
+        return best
+
+
+def _summed(scores: dict[str, int], rows: Iterable[Row]) -> dict[str, int]:
+    for row in rows:
+        for part, weight in row.items():
+            scores[part] = scores.get(part, 0) + weight
+    return scores
+
+
+@cache
+def _edge(character: str) -> str:
+    return "9" if character.isdigit() else "a" if character.islower() else "A" if character.isupper() else character
+
+
+def _stem(word: str) -> str:
+    if word[0].isdigit():
+        return "#" + ("." if "." in word else "," if "," in word else str(min(len(word), 5)))
+    return word.lower()[:_STEM]
+
+
+def _form(word: str) -> str:
+    """A class that every word has: a capital, a plural, an ending, a number that may be a year."""
+    if word[0].isdigit():
+        return "#year" if re.fullmatch(r"1[0-9]\d\d|20[0-4]\d", word) else "#"
+    if not word[0].isalpha():
+        return "%sign"
+    if word[0].isupper():
+        return "%L" if len(word) == 1 else "%C" if word.isupper() else "%A"
+    if len(word) == 1:
+        return "%l"
+    for ending in ("ing", "ed", "ly"):
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            return f"%{ending}"
+    return "%s" if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else "%a"
