@@ -165,9 +165,11 @@ def _append(row: dict[str, str | int | float]) -> None:
 # Readers
 
 
-def compared_words(said: str) -> str:
+def compared_words(said: str, *, strictly: bool = False) -> str:
     """What is compared of a reading: its words in small letters, without those that are forgiven."""
     words = re.sub(r"[^\w']", " ", said.lower()).split()
+    if strictly:
+        return " ".join(words)
     return " ".join("a" if word == LETTER_A else word for word in words if word not in FORGIVEN)
 
 

@@ -40,18 +40,19 @@ STYLE = Style(for_voice=True)
 
 
 @lru_cache(maxsize=None)
-def _said(words: str) -> str:
+def _said(words: str, is_strict: bool) -> str:
     """What is compared of a token's words, between spaces."""
-    return f" {compared_words(in_ascii(words, '', symbols=False))} "
+    plain = re.sub(r"(?<!\w)'|'(?!\w)", " ", in_ascii(words, "", symbols=False))
+    return f" {compared_words(plain, strictly=is_strict)} "
 
 
 @lru_cache(maxsize=None)
-def _written(written: str) -> str:
+def _written(written: str, is_strict: bool) -> str:
     """What is compared of text that stands for itself: spaces only where it has spaces or signs."""
     plain = in_ascii(written, "", symbols=False).lower()
     plain = plain if plain.strip("'") else plain.replace("'", " ")
     plain = re.sub(r"[^\w']|_", " ", plain)
-    return re.sub(r"\w[\w']*", lambda word: compared_words(word[0]), plain) if plain.strip() else plain
+    return re.sub(r"\w[\w']*", lambda word: compared_words(word[0], strictly=is_strict), plain) if plain.strip() else plain
 
 
 def _follow(target: str, offset: int, said: str) -> int:
@@ -68,7 +69,7 @@ def _follow(target: str, offset: int, said: str) -> int:
     return offset
 
 
-def places(text: str, alternatives: list[str]) -> list[list[Place]] | None:
+def places(text: str, alternatives: list[str], *, is_strict: bool) -> list[Place] | None:
     """The places of a phrase along its ways; None where there is none."""
     has_address = bool(scan.electronic.AHEAD.search(text))
     proposals: dict[int, list[Proposal]] = {}
@@ -81,7 +82,7 @@ def places(text: str, alternatives: list[str]) -> list[list[Place]] | None:
 
     right: dict[int, set[tuple[int, int]]] = defaultdict(set)
     found = False
-    for target in dict.fromkeys(f" {compared_words(said)} " for said in alternatives):
+    for target in dict.fromkeys(_said(said, is_strict) for said in alternatives):
         seen: dict[tuple[int, int], bool] = {}
 
         def leads(position: int, offset: int) -> bool:
@@ -94,9 +95,9 @@ def places(text: str, alternatives: list[str]) -> list[list[Place]] | None:
             for i, proposal in enumerate(at(position)):
                 for j, reading in enumerate(proposal.readings):
                     if reading.said is None:
-                        said = _written(text[position : proposal.stop])
+                        said = _written(text[position : proposal.stop], is_strict)
                     else:
-                        said = _said(reading.said)
+                        said = _said(reading.said, is_strict)
                         if text.startswith(("'s", "'S"), proposal.stop):
                             said = said[:-1]
                     behind = _follow(target, offset, said)
@@ -214,7 +215,7 @@ def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: f
 
 
 def train(
-    data: list[tuple[str, list[Place]]], *, steps: int = 200, l1: float = 0.2, l2: float = 0.02, least: int = 2,
+    data: list[tuple[str, list[Place]]], *, steps: int = 200, l1: float = 0.1, l2: float = 0.02, least: int = 2,
     scale: float = 10, smallest: int = 1,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
@@ -237,19 +238,27 @@ def train(
 
 
 def written(weights: dict[str, dict[str, int]]) -> str:
-    lines = ["# feature\tpart\tweight"]
+    """The file of the weights: the names of all parts, then a row a feature with pairs of a part's place and weight."""
+    parts = sorted({part for row in weights.values() for part in row})
+    places = {part: i for i, part in enumerate(parts)}
+    lines = ["# parts; feature\tplace of a part and its weight, and so on", "\t".join(parts)]
     for feature in sorted(weights):
-        pairs = "\t".join(f"{part}\t{weight}" for part, weight in sorted(weights[feature].items()))
+        pairs = " ".join(f"{places[part]} {weight}" for part, weight in sorted(weights[feature].items()))
         lines.append(f"{feature}\t{pairs}")
     return "\n".join(lines) + "\n"
 
 
 def aligned(case: Case) -> tuple[str, list[Place]] | None:
-    """A phrase as the reader takes it, and its places; None where no reading says it."""
+    """A phrase as the reader takes it, and its places; None where no reading says it.
+
+    The first way that it is said teaches, the others only where no reading says that.
+    """
     text = prepared(case.written)
     text = in_ascii(text, without_reading(text))
-    found = places(text, case.said)
-    return (text, found) if found else None
+    for said, is_strict in ((case.said[:1], True), (case.said[:1], False), (case.said, False)):
+        if found := places(text, said, is_strict=is_strict):
+            return text, found
+    return None
 
 
 def main() -> None:

@@ -67,15 +67,15 @@ class Words(Generic[Item]):
     """Words and what is looked up for their features: weights, where a text is read, or their names."""
 
     def __init__(self, classes: Mapping[str, Sequence[str]], look: Callable[[str], Item | None]) -> None:
-        self._classes = classes
+        self.classes = classes
         self.look = look
         self.word = lru_cache(maxsize=16384)(self._described)
 
     def _described(self, word: str) -> _Word[Item]:
         small, stem = word.lower(), _stem(word)
-        found = list(self._classes.get(small, ()))
+        found = list(self.classes.get(small, ()))
         if small.endswith("s") and not found:
-            found = [f"{name}s" for name in self._classes.get(small[:-1], ())]
+            found = [f"{name}s" for name in self.classes.get(small[:-1], ())]
         form = _form(word)
         near = [stem, *found, *([form] if form in ("#year", "%C") else ())]
         return _Word(
@@ -107,7 +107,7 @@ class Context(Generic[Item]):
         first, next_ = bisect_left(self._starts, start), bisect_left(self._starts, stop)
         against = start and not text[start - 1].isspace()
         names = [*self._general, f"k={previous}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
-        names.append(f">{_edge(text[stop])}" if stop < len(text) else ">$")
+        names.append(f">{edge(text[stop])}" if stop < len(text) else ">$")
         found: list[Item] = []
         ahead = words[first - 1] if first else None
         behind = words[next_] if next_ < len(words) else None
@@ -147,33 +147,64 @@ class Model:
     def choose(self, context: Context[Row], start: int, proposals: Iterable[Proposal], previous: str) -> Choice:
         """The reading with the highest score; of several, the first."""
         best, highest = None, -(1 << 60)
+        proposals = list(proposals)
+        needed = {part for proposal in proposals for reading in proposal.readings for part in reading.parts}
         around: dict[int, dict[str, int]] = {}
-        for proposal in proposals:
-            stop = proposal.stop
+        for stop, own, readings in proposals:
             if stop not in around:
-                around[stop] = _summed({}, context.features(start, stop, previous))
-            own = [row for feature in proposal.own if (row := self.weights.get(feature))]
-            scores = _summed(dict(around[stop]), own) if own else around[stop]
-            get = scores.get
-            for parts, said in proposal.readings:
+                around[stop] = _added({}, context.features(start, stop, previous), needed)
+            rows = [row for feature in own if (row := self.weights.get(feature))]
+            scores = _added(dict(around[stop]), rows, needed)
+            for parts, said in readings:
                 score = 0
                 for part in parts:
-                    score += get(part, 0)
+                    score += scores.get(part, 0)
                 if score > highest:
                     best, highest = Choice(stop, parts, said), score
         assert best is not None
         return best
 
 
-def _summed(scores: dict[str, int], rows: Iterable[Row]) -> dict[str, int]:
+    def why(self, text: str, start: int, proposals: Sequence[Proposal], previous: str) -> "Why":
+        """All readings of a place with their scores, and the features that told the first from the second."""
+        named = Context(text, Words(self._words.classes, str))
+        scored: list[tuple[int, str, dict[str, int]]] = []
+        for stop, own, readings in proposals:
+            features = [*named.features(start, stop, previous), *own]
+            for parts, said in readings:
+                weights: dict[str, int] = {}
+                for feature in features:
+                    row = self.weights.get(feature, {})
+                    if weight := sum(row.get(part, 0) for part in parts):
+                        weights[feature] = weights.get(feature, 0) + weight
+                scored.append((sum(weights.values()), f"{text[start:stop] if said is None else said} [{parts[0]}]", weights))
+        scored.sort(key=lambda row: -row[0])
+        other = next((row for row in scored[1:] if row[1] != scored[0][1]), (0, "", {}))
+        gained = {f: scored[0][2].get(f, 0) - other[2].get(f, 0) for f in {*scored[0][2], *other[2]}}
+        deciding = sorted(gained.items(), key=lambda item: (-item[1], item[0]))[:3]
+        return Why([(said, score) for score, said, _ in scored], deciding)
+
+
+class Why(NamedTuple):
+    """Why a reading was chosen: all readings with their scores, and the three features that decided."""
+
+    readings: list[tuple[str, int]]
+    deciding: list[tuple[str, int]]
+
+
+def _added(scores: dict[str, int], rows: Iterable[Row], needed: set[str]) -> dict[str, int]:
+    """`scores` with the weights of the parts that are needed."""
+    few = len(needed)
     for row in rows:
-        for part, weight in row.items():
-            scores[part] = scores.get(part, 0) + weight
+        for part in row.keys() & needed if len(row) < 2 * few else needed:
+            if weight := row.get(part):
+                scores[part] = scores.get(part, 0) + weight
     return scores
 
 
 @cache
-def _edge(character: str) -> str:
+def edge(character: str) -> str:
+    """The kind of a character that stands against a token."""
     return "9" if character.isdigit() else "a" if character.islower() else "A" if character.isupper() else character
 
 

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
-from common.text.choose import Context, Model, Proposal, Reading, Row, read_table
+from common.text.choose import Context, Model, Proposal, Reading, Row, Why, read_table
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
 from common.text.english.style import GIVEN, Style, Token
@@ -18,9 +18,11 @@ _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 @cache
 def model() -> Model:
     """The weights of English."""
+    parts, *rows = read_table(TABLES / "weights.tsv")
     weights: dict[str, dict[str, int]] = {}
-    for feature, *pairs in read_table(TABLES / "weights.tsv"):
-        weights[feature] = {pairs[i]: int(pairs[i + 1]) for i in range(0, len(pairs), 2)}
+    for feature, row in rows:
+        numbers = list(map(int, row.split()))
+        weights[feature] = {parts[i]: weight for i, weight in zip(numbers[::2], numbers[1::2], strict=True)}
     return Model(weights, classes())
 
 
@@ -62,6 +64,22 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
         follows_word = token.written[-1:].isalpha()
         previous = token.kind if token.kind != "space" else previous
         yield token
+
+
+def why(text: str, style: Style) -> list[tuple[str, Why]]:
+    """Each piece of `text` that could be read in several ways, and why it is read as it is."""
+    has_address = bool(electronic.AHEAD.search(text))
+    found, position, previous, follows_word = [], 0, "", False
+    for token in tokens(text, style):
+        choices = proposed(text, position, style, follows_word, has_address)
+        if len(choices) > 1 or len(choices[0].readings) > 1:
+            explained = model().why(text, position, choices, previous)
+            if len(explained.readings) > 1:
+                found.append((token.written, explained))
+        position += len(token.written)
+        follows_word = token.written[-1:].isalpha()
+        previous = token.kind if token.kind != "space" else previous
+    return found
 
 
 def _own(text: str, position: int, style: Style, follows_word: bool) -> Token | None:

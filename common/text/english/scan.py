@@ -5,22 +5,25 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from common.text.choose import Proposal, Reading, read_table
+from common.text.choose import Proposal, Reading, edge, read_table
 from common.text.english import electronic, say, words
 from common.text.english.say import TABLES, Readings, reading
 from common.text.english.style import LARGE, NUMBER, Style
 
 
 class Shape(NamedTuple):
-    """What a token looks like, and the readings of a match."""
+    """What a token looks like, and the readings of a match; one of the characters of `needs` is near its beginning."""
 
     name: str
     pattern: re.Pattern[str]
     readings: Callable[[re.Match[str], Style], Readings]
+    needs: str
 
 
-def _shape(name: str, pattern: str, readings: Callable[[re.Match[str], Style], Readings]) -> Shape:
-    return Shape(name, re.compile(pattern), readings)
+def _shape(
+    name: str, pattern: str, readings: Callable[[re.Match[str], Style], Readings], needs: str = ""
+) -> Shape:
+    return Shape(name, re.compile(pattern), readings, needs)
 
 
 def _either(names: Iterator[str] | list[str]) -> str:
@@ -53,50 +56,57 @@ _MONEY_BEHIND = (
 
 NUMBERS = (
     _shape("number", rf"\d{{1,3}}(?:'\d{{3}}){{1,9}}(?![\w'])|{NUMBER}", say.number),
-    _shape("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th|ST|ND|RD|TH)\b", say.ordinal_number),
-    _shape("decade", r"'?(\d[\d,]{0,10})'?s(?!\w)", say.decade),
-    _shape("short year", r"'(\d\d)(?!\w)", say.short_year),
-    _shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent),
-    _shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal),
-    _shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points),
-    _shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet),
+    _shape("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th|ST|ND|RD|TH)\b", say.ordinal_number, "tnrTNR"),
+    _shape("decade", r"'?(\d[\d,]{0,10})'?s(?!\w)", say.decade, "s"),
+    _shape("short year", r"'(\d\d)(?!\w)", say.short_year, "'"),
+    _shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, "eE"),
+    _shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "x"),
+    _shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, "."),
+    _shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, "."),
     _shape(
         "telephone",
         r"\+?(?:\(\d{1,5}\)|\d{1,6})(?:[ .-]?(?:\(\d{1,5}\)|(?<!\d)\d{1,8}|(?<=\))[ ]?\d{1,8})|[ ./-]\d{1,8}){1,7}(?:-[A-Z]{3,9})?(?!\w)",
         say.telephone,
+        " -.()/",
     ),
     _shape("measure", _MEASURE % _UNIT, say.measure),
     _shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", say.measure),
-    _shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", say.hours),
-    _shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", say.players),
+    _shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", say.hours, "h"),
+    _shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", say.players, "ei"),
     _shape("pinned", _either(list(say.PINNED)) + r"(?!\w)", say.pinned),
-    _shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address),
-    _shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", say.height),
-    _shape("money range", _MONEY_RANGE, say.money),
+    _shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address, "/"),
+    _shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", say.height, "'′"),
+    _shape("money range", _MONEY_RANGE, say.money, "-"),
     _shape("money", _MONEY, say.money),
     _shape("money behind", _MONEY_BEHIND, say.money),
-    _shape("notes", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", say.notes),
-    _shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", say.loss),
-    _shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock),
-    _shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock),
-    _shape("stamp", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", say.stamp),
-    _shape("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", say.date),
-    _shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date),
-    _shape("slash", r"(?:(\d+)[\s-])?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash),
-    _shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash),
-    _shape("parts", r"(\d{1,3})/(\d{1,4})(th|ths|rd|rds|nd|nds|st|s)(?!\w)", say.parts),
+    _shape("notes", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", say.notes, "s"),
+    _shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", say.loss, "("),
+    _shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock, ":"),
+    _shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock, ":"),
+    _shape("stamp", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", say.stamp, "-"),
+    _shape("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", say.date, "-/."),
+    _shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date, "-/."),
+    _shape("slash", r"(?:(\d+)[\s-](?!\d{4}/))?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash, "/"),
+    _shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash, "/"),
+    _shape("parts", r"(\d{1,3})/(\d{1,4})(th|ths|rd|rds|nd|nds|st|s)(?!\w)", say.parts, "/"),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Words
 
+_NEAR = 24
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SLASHED = (
-    re.compile(r"[A-Za-z]{1,4}/[A-Za-z]{0,4}(?![A-Za-z])|[A-Za-z]{2,5}\.\s(?:cit|L|R|P|al)(?=\.)|himself/herself|[A-Z]/[A-Z]/[A-Z]|[A-Za-z]{1,3}/[A-Za-z]/[a-z]"),
+    re.compile(r"[A-Za-z]{1,4}/[A-Za-z]{0,4}(?![A-Za-z])|[A-Za-z]{2,5}\.\s(?:cit|L|R|P|al)(?=\.)|(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}|himself/herself|[A-Z]/[A-Z]/[A-Z]|[A-Za-z]{1,3}/[A-Za-z]/[a-z]"),
     re.compile(r"[A-Za-z]{1,3}(?:\.[A-Za-z]{1,4}){1,3}(?!\w)"),
     re.compile(r"w/"),
 )
 _ALNUM = re.compile(r"[A-Za-z]{0,6}\d[A-Za-z]{0,6}(?!\w)")
+_SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
+_WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
+_REFERRED = re.compile(r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s(?:of|is|was|for)\b|(?<=os)\b")
+_LABELLED = re.compile(r"\.?:|\s?\d")
+_APPLIED = re.compile(r"\(|[²³^]|\s?[θαβγφψωπ]|\s[a-z](?![\w'])")
 _GREEK = re.compile(r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.\s?){1,9}[A-Za-z](?:\.|(?!\w))|(?:[A-Za-z]\.){2,9}")
 _CAPITALS = re.compile(r"([A-Z]{2,})('?s|'d|'ed|'ing|ed|ing)?(?![A-Za-z])")
@@ -113,7 +123,7 @@ CAPITALS = (
     _shape("ampersand", r"([A-Z]{1,3})&([A-Z]{1,3})(s?)(?!\w)", words.name_and_capital),
     _shape("degree", r"(?:[BMD]\.(?:Sc|Eng|Ed|Phil|Tech|Com|Arch|Mus)|LL\.[BMD]|Ed\.D)\b\.?", words.degree),
     _shape("grade", r"(AB|[A-DFO])([+-])(?![\w+-])", words.grade),
-    _shape("money range", _MONEY_RANGE, say.money),
+    _shape("money range", _MONEY_RANGE, say.money, "-"),
     _shape("money", _MONEY, say.money),
 )  # fmt: skip
 LETTERS = (
@@ -149,7 +159,7 @@ SIGNS = (
     _shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent),
 )  # fmt: skip
 
-_ADDRESS = Shape("address", electronic.ADDRESS, electronic.address)
+_ADDRESS = Shape("address", electronic.ADDRESS, electronic.address, "")
 _VARIABLE = _shape("variable", electronic.VARIABLE, electronic.variable)
 
 
@@ -168,12 +178,18 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
             found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
     if not character.isdecimal():
         found += _matched(SIGNS, text, position, style)
-        if sign := _LONG_SIGNS.match(text, position):
+        if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
             own = [f"s={sign[0]}", f"s={sign[0]}{_beside(text, position, sign.end())}"]
             found.append(Proposal(sign.end(), own, [*_SIGN_ROWS[sign[0]], _KEPT]))
             if len(sign[0]) > 1 and character in _SIGN_ROWS:
                 found.append(Proposal(position + 1, own, [*_SIGN_ROWS[character], _KEPT]))
     return found
+
+
+def _is_sign(text: str, start: int, stop: int) -> bool:
+    """Whether a sign may be said: a stop and a colon only against numbers."""
+    beside = _beside(text, start, stop)
+    return text[start] not in ".:" or (beside[1] != " " if text[start] == "." else "9" in beside)
 
 
 def _beside(text: str, start: int, stop: int) -> str:
@@ -186,11 +202,16 @@ def _beside(text: str, start: int, stop: int) -> str:
 
 
 def _matched(shapes: tuple[Shape, ...], text: str, position: int, style: Style) -> list[Proposal]:
-    found = []
-    for shape in shapes:
-        if m := shape.pattern.match(text, position):
-            if m[0] and (readings := list(shape.readings(m, style))):
-                found.append(Proposal(m.end(), own_features(shape.name, m), readings))
+    found: list[Proposal] = []
+    near = set(text[position : position + _NEAR])
+    seen = set()
+    for name, pattern, readings_of, needs in shapes:
+        if needs and near.isdisjoint(needs):
+            continue
+        m = pattern.match(text, position)
+        if m and m[0] and (name, m.end()) not in seen and (readings := list(readings_of(m, style))):
+            seen.add((name, m.end()))
+            found.append(Proposal(m.end(), own_features(name, m), readings))
     return found
 
 
@@ -247,14 +268,19 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
     own = [f"w={word.lower()}", f"s={_case(word)}"]
     plain = [Reading(("word",), None)]
     found = []
-    plain += words.abbreviations(word, style, dot=False)
-    if len(word) == 1 and word in "Aa":
+    follows = words.Follows(
+        reference=bool(_REFERRED.match(text, stop)),
+        label=bool(_LABELLED.match(text, stop)),
+        function=bool(_APPLIED.match(text, stop)),
+    )
+    plain += words.abbreviations(word, style, dot=False, follows=follows)
+    if len(word) == 1 and word in "Aa" and not (word == "a" and _SMALL_BEHIND.match(text, stop)):
         plain.append(reading("letter", style.letters("A")))
     if word.lower() in ("am", "pm"):
         plain.append(reading("half", style.half(word[0])))
     if len(word) == 1 and word in "AaPp" and text[position - 1 : position].isdigit():
         plain.append(reading("half", style.half(word)))
-    if len(word) == 2 and word[0].isupper() and word[1] == "s":
+    if len(word) == 2 and word[0].isupper() and word[1] == "s" and _WORD_AHEAD.search(text[max(0, position - 12) : position]):
         plain.append(reading("letters", f"{style.letters(word[0])}'s"))
     if (capitals := _CAPITALS.match(text, position)) and style.for_voice:
         plain_features = [*own, *words.looks(capitals[1]), f"w={capitals[1].lower()}"]
@@ -263,7 +289,7 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
             own = plain_features
         else:
             found.append(Proposal(capitals.end(), plain_features, words.capitals(capitals[1], capitals[2] or "", style)[1:]))
-    elif _is_unsaid(text, position, stop, word):
+    elif _is_unsaid(text, position, stop, word) and word not in ("am", "pm"):
         plain += words.spelled(word, style)
         own += words.looks(word)
     if numeral := _NUMERAL.match(text, position):
@@ -278,9 +304,13 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
         own.append(f"s={word}{_beside(text, position, stop)}")
     found.insert(0, Proposal(stop, own, plain))
     if text.startswith(".", stop):
-        dotted = words.abbreviations(word, style, dot=True)
+        dotted = words.abbreviations(word, style, dot=True, follows=follows)
         if dotted:
-            found.append(Proposal(stop + 1, [*own, "dot"], dotted))
+            too = "too" if words.is_word_too(word) else ""
+            behind = next((c for c in text[stop + 1 : stop + 4] if not c.isspace()), "$")
+            own += (f"entry {too}", f"entry {too}{edge(behind)}")
+            found.append(Proposal(stop + 1, own, dotted))
+            found[0] = found[0]._replace(own=own)
     found += _with_signs(text, position, style, own)
     return found
 
@@ -313,4 +343,4 @@ def _case(word: str) -> str:
 
 PLAIN = re.compile(r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|[,;!?()\"“”](?![\d\w])")
 """Spaces and words in small letters that may be read otherwise only if a table has them."""
-SPECIAL = frozenset([*words.ENTRIES, *words.ALONE, "a", "x", "i"])
+SPECIAL = frozenset([*words.ENTRIES, *words.ALONE, *_SIGN_ROWS, "a", "am", "i"])

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from functools import lru_cache
+from typing import NamedTuple
 
 from common.text import pronounce
 from common.text.choose import Reading, read_table
@@ -37,10 +38,23 @@ SYMBOLS = {row[0]: row[1] for row in read_table(TABLES / "signs.tsv") if len(row
 ALONE = frozenset(row[0] for row in read_table(TABLES / "units.tsv") if "alone" in row[-1])
 
 
-def abbreviations(written: str, style: Style, *, dot: bool) -> list[Reading]:
-    """What a word, with or without its dot, may stand for."""
+class Follows(NamedTuple):
+    """What stands behind a word: a number or a letter, a colon, a variable."""
+
+    reference: bool = False
+    label: bool = False
+    function: bool = False
+
+
+_NEEDED = {"reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function"}
+
+
+def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = Follows()) -> list[Reading]:
+    """What a word, with or without its dot, may stand for before what follows."""
     found = []
     for entry in ENTRIES.get(written.lower(), ()):
+        if entry.kind in _NEEDED and not getattr(follows, _NEEDED[entry.kind]):
+            continue
         if (dot or not entry.has_dot) and not (entry.is_cased and entry.written != written):
             said = _letters(entry.said, style) if entry.kind in ("letters", "medical") else entry.said
             found.append(reading(f"{entry.kind} a:{entry.said.replace(' ', '_')}", said))
@@ -75,6 +89,11 @@ def degree(m: re.Match[str], style: Style) -> Readings:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Capitals
+
+
+def is_word_too(word: str) -> bool:
+    """Whether an abbreviation is a word of its own, too, or a name: no., Al."""
+    return word.lower() in _LISTS["too"]
 
 
 _LISTS = {name: frozenset(found.split()) for name, found in read_table(TABLES / "capitals.tsv")}
