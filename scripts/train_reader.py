@@ -216,7 +216,7 @@ def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: f
 
 def train(
     data: list[tuple[str, list[Place]]], *, steps: int = 200, l1: float = 0.1, l2: float = 0.02, least: int = 2,
-    scale: float = 10, smallest: int = 1,
+    scale: float = 10, smallest: int = 2,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
     words = Words(reader.classes(), str)

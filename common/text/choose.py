@@ -57,6 +57,7 @@ class _Word(NamedTuple, Generic[Item]):
     """A word of the context, and its features at each place where it may stand."""
 
     stem: str
+    form: str
     behind: tuple[Item, ...]
     before: tuple[Item, ...]
     near_behind: tuple[Item, ...]
@@ -80,6 +81,7 @@ class Words(Generic[Item]):
         near = [stem, *found, *([form] if form in ("#year", "%C") else ())]
         return _Word(
             stem,
+            form,
             self._looked([f"n={stem}", *(f"n:{name}" for name in (*found, form))]),
             self._looked([f"p={stem}", *(f"p:{name}" for name in (*found, form))]),
             self._looked([f">{name}" for name in near]),
@@ -128,7 +130,7 @@ class Context(Generic[Item]):
         else:
             names.append("n=$")
         if ahead and behind:
-            names.append(f"pn={ahead.stem} {behind.stem}")
+            names += (f"pn={ahead.stem} {behind.stem}", f"pn:{ahead.form} {behind.form}")
         found += (item for name in names if (item := look(name)) is not None)
         return found
 

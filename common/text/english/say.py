@@ -78,7 +78,8 @@ def _minutes(written: str) -> str:
 
 def _decimal(whole: str, part: str) -> Readings:
     if not whole:
-        yield reading("pairs", in_pairs(part) if part[0] != "0" or len(part) < 3 else f"oh {in_pairs(part[1:])}")
+        if len(part) < 4:
+            yield reading("pairs", in_pairs(part) if part[0] != "0" or len(part) < 3 else f"oh {in_pairs(part[1:])}")
         if len(part) == 3 and part.endswith("00"):
             yield reading("hundreds", f"{cardinal(part[0])} hundred")
         return
@@ -86,7 +87,7 @@ def _decimal(whole: str, part: str) -> Readings:
         yield reading("version", f"{cardinal(whole)} point {pair(part)}")
         if int(whole) < 25 and part < "60":
             yield reading("clock", f"{cardinal(str(int(whole)))} {pair(part)}" if part != "00" else cardinal(whole))
-    if len(part) == 3 and len(whole) < 4:
+    if len(part) == 3 and len(whole) < 4 and whole[0] != "0":
         yield reading("thousands", cardinal(whole + part))
 
 
@@ -149,7 +150,7 @@ def telephone(m: re.Match[str], style: Style) -> Readings:
     """555-0123, +44 20 7946 0958"""
     groups = re.findall(r"\d+|[A-Z]+", m[0])
     total = sum(map(len, groups))
-    if not 7 <= total <= 19 or len(groups) < 2:
+    if not 7 <= total <= 19 or len(groups) < 2 or m[0].count("/") > 1:
         return
     is_free = len(groups) > 2 and groups[0] == "1" and groups[1] in ("800", "900")
     said = [digits(group) if group.isdigit() else group for group in groups]
@@ -300,6 +301,7 @@ def height(m: re.Match[str], style: Style) -> Readings:
 CURRENCIES = {row[0]: (*row[1:], "", "", "")[:4] for row in read_table(TABLES / "currencies.tsv")}
 _MAGNITUDES = {u.symbol: u.one for found in _EXACT.values() for u in found if u.kind == "magnitude"}
 _MAGNITUDES |= {name: name for name in ("hundred", "thousand", "million", "billion", "trillion")}
+_GROUPED_BY_DOTS = frozenset(["€", "EUR", "Rp", "R$", "CHF"])
 _GROUPED = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9})"
 
 
@@ -336,7 +338,7 @@ def money(m: re.Match[str], style: Style) -> Readings:
         yield reading(f"{name} {'one' if is_one else 'several'}", _spelled(said, style))
     if "." in written and not magnitude:
         yield reading(f"{name} decimal", _spelled(f"{minus}{cardinal(_plain(written))} {several}", style))
-        if re.fullmatch(r"\d{1,3}(?:\.\d{3})+", written):
+        if sign in _GROUPED_BY_DOTS and re.fullmatch(r"[1-9]\d{0,2}(?:\.\d{3})+", written):
             yield reading(f"{name} thousands", _spelled(f"{cardinal(written.replace('.', ''))} {several}", style))
 
 

@@ -36,7 +36,7 @@ def _either(names: Iterator[str] | list[str]) -> str:
 _FRACTION = r"\d+(?:\s|-)\d+/\d+|\d+/\d+"
 _UNIT = r"°\s?[CF](?!\w)|(?:sq|cu|fl|deg)\.?[\s-]?[A-Za-z]+|[A-Za-z]+[·⋅/.-](?:[A-Za-z]+)|[A-Za-zµμΩ]+|[%‰°℃℉★⭐¢×]|''|[\"″'′]"
 _POWER = r"(?P<power>[²³]|\^?[23](?!\d))?"
-_END_OF_UNIT = r"(?:(?![\w²³])|(?<=[\"″'′])(?=[A-Za-z])|(?<=\d[hdwms])(?=\d))(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d|\s-\s\d))?"
+_END_OF_UNIT = r"(?!\.[A-Za-z])(?:(?![\w²³])|(?<=[\"″'′])(?=[xXWLHDwlhd](?![a-zA-Z]))|(?<=\d[hdwms])(?=\d))(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d|\s-\s\d))?"
 _MEASURE = (
     rf"(?P<number>{_FRACTION}|{NUMBER})(?:\s(?P<large>{LARGE}))?(?P<gap>[\s-]?)(?P<unit>%s){_POWER}{_END_OF_UNIT}"
 )
@@ -88,7 +88,7 @@ NUMBERS = (
     _shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date, "-/."),
     _shape("slash", r"(?:(\d+)[\s-](?!\d{4}/))?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash, "/"),
     _shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash, "/"),
-    _shape("parts", r"(\d{1,3})/(\d{1,4})(th|ths|rd|rds|nd|nds|st|s)(?!\w)", say.parts, "/"),
+    _shape("parts", r"(\d{1,3})/(\d{1,4})((?i:th|ths|rd|rds|nd|nds|st)|s)(?!\w)", say.parts, "/"),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -105,6 +105,8 @@ _ALNUM = re.compile(r"[A-Za-z]{0,6}\d[A-Za-z]{0,6}(?!\w)")
 _SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
 _WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
 _REFERRED = re.compile(r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s(?:of|is|was|for)\b|(?<=os)\b")
+_VERSE = re.compile(r"\.?\s\d+:\d")
+_CHAPTER = re.compile(r"\.?\s\d")
 _LABELLED = re.compile(r"\.?:|\s?\d")
 _APPLIED = re.compile(r"\(|[²³^]|\s?[θαβγφψωπ]|\s[a-z](?![\w'])")
 _GREEK = re.compile(r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])")
@@ -181,15 +183,16 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
         if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
             own = [f"s={sign[0]}", f"s={sign[0]}{_beside(text, position, sign.end())}"]
             found.append(Proposal(sign.end(), own, [*_SIGN_ROWS[sign[0]], _KEPT]))
-            if len(sign[0]) > 1 and character in _SIGN_ROWS:
+            if len(sign[0]) > 1 and character in _SIGN_ROWS and sign[0] not in ("#s", "--"):
                 found.append(Proposal(position + 1, own, [*_SIGN_ROWS[character], _KEPT]))
     return found
 
 
 def _is_sign(text: str, start: int, stop: int) -> bool:
     """Whether a sign may be said: a stop and a colon only against numbers."""
-    beside = _beside(text, start, stop)
-    return text[start] not in ".:" or (beside[1] != " " if text[start] == "." else "9" in beside)
+    if text[start] in ".:":
+        return "9" in _beside(text, start, stop)
+    return text[start:stop] != "-" or "-" not in _beside(text, start, stop)
 
 
 def _beside(text: str, start: int, stop: int) -> str:
@@ -268,15 +271,20 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
     own = [f"w={word.lower()}", f"s={_case(word)}"]
     plain = [Reading(("word",), None)]
     found = []
+    ahead = text[max(0, position - 2) : position]
     follows = words.Follows(
+        number=ahead[-1:].isdigit(),
+        per=text.startswith("/", stop),
+        dimension=ahead.rstrip()[-1:] in ("\"", "″", "'", "′") and not text.startswith("'", stop),
         reference=bool(_REFERRED.match(text, stop)),
+        verse=bool(_VERSE.match(text, stop) or (word != "Is" and _CHAPTER.match(text, stop))),
         label=bool(_LABELLED.match(text, stop)),
         function=bool(_APPLIED.match(text, stop)),
     )
     plain += words.abbreviations(word, style, dot=False, follows=follows)
     if len(word) == 1 and word in "Aa" and not (word == "a" and _SMALL_BEHIND.match(text, stop)):
         plain.append(reading("letter", style.letters("A")))
-    if word.lower() in ("am", "pm"):
+    if word.lower() in ("am", "pm") and text[max(0, position - 3) : position].rstrip()[-1:].isdigit():
         plain.append(reading("half", style.half(word[0])))
     if len(word) == 1 and word in "AaPp" and text[position - 1 : position].isdigit():
         plain.append(reading("half", style.half(word)))

@@ -20,7 +20,11 @@ class Entry:
 
     def __init__(self, row: list[str]) -> None:
         self.written, self.said, self.kind, dot, case = (*row, "", "")[:5]
-        self.has_dot, self.is_cased = dot == ".", case == "c"
+        self.has_dot, self.case = dot == ".", case
+
+    def is_written(self, word: str) -> bool:
+        """Whether its case is that of `word`: c, as it is in the table; C, with a capital; otherwise any."""
+        return {"c": word == self.written, "C": word[0].isupper()}.get(self.case, True)
 
 
 def _entries() -> dict[str, list[Entry]]:
@@ -39,14 +43,22 @@ ALONE = frozenset(row[0] for row in read_table(TABLES / "units.tsv") if "alone" 
 
 
 class Follows(NamedTuple):
-    """What stands behind a word: a number or a letter, a colon, a variable."""
+    """What stands beside a word: behind it a number or a letter, a colon, a variable; against it a number, a mark."""
 
+    number: bool = False
+    dimension: bool = False
+    per: bool = False
     reference: bool = False
+    verse: bool = False
     label: bool = False
     function: bool = False
 
 
-_NEEDED = {"reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function"}
+_NEEDED = {
+    "reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function",
+    "dimension": "dimension",
+}  # fmt: skip
+_BEHIND_DIGITS = frozenset(["zone", "letters", "month", "per", "message", "unit", "medical"])
 
 
 def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = Follows()) -> list[Reading]:
@@ -55,10 +67,14 @@ def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = F
     for entry in ENTRIES.get(written.lower(), ()):
         if entry.kind in _NEEDED and not getattr(follows, _NEEDED[entry.kind]):
             continue
-        if (dot or not entry.has_dot) and not (entry.is_cased and entry.written != written):
+        if entry.kind == "book" and not (dot or follows.verse):
+            continue
+        if follows.number and entry.kind not in _BEHIND_DIGITS:
+            continue
+        if (dot or not entry.has_dot) and entry.is_written(written):
             said = _letters(entry.said, style) if entry.kind in ("letters", "medical") else entry.said
             found.append(reading(f"{entry.kind} a:{entry.said.replace(' ', '_')}", said))
-    if written in ALONE and not dot:
+    if written in ALONE and not (dot or follows.number) and (len(written) > 1 or follows.per):
         for unit in units(written, style):
             if unit.kind == "unit":
                 found += [reading("unit several", unit.several), reading("unit one", unit.one)]
