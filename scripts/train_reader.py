@@ -20,7 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.normalization import Case, compared_words, phrases  # noqa: E402
-from common.text.choose import Context, Proposal, Words  # noqa: E402
+from common.text.choose import Before, Context, Proposal, Words  # noqa: E402
 from common.text.english import reader, scan  # noqa: E402
 from common.text.english.style import Style  # noqa: E402
 from common.text.normalize import in_ascii, prepared  # noqa: E402
@@ -112,22 +112,22 @@ def places(text: str, alternatives: list[str], *, is_strict: bool) -> list[Place
     return [Place(position, at(position), right[position]) for position in sorted(right)]
 
 
-def way(text: str, found: list[Place]) -> list[tuple[Place, str]]:
-    """The places along the ways of the fewest tokens, each with what is right on them and the class that precedes."""
+def way(text: str, found: list[Place]) -> list[tuple[Place, Before]]:
+    """The places along the ways of the fewest tokens, each with what is right on them and what was chosen before."""
     by_position = {place.position: place for place in found}
     best: dict[int, int] = {len(text): 0}
     for place in reversed(found):
         stops = [place.proposals[i].stop for i, _ in place.right]
         best[place.position] = 1 + min(best[stop] for stop in stops if stop in best)
-    found_way, position, previous = [], 0, ""
+    found_way, position, before = [], 0, Before()
     while position < len(text):
         place = by_position[position]
         right = {(i, j) for i, j in place.right if best.get(place.proposals[i].stop, 1 << 30) + 1 == best[position]}
         i, j = min(right)
-        found_way.append((place._replace(right=right), previous))
-        kind = place.proposals[i].readings[j].parts[0]
-        previous = kind if kind != "space" else previous
-        position = place.proposals[i].stop
+        found_way.append((place._replace(right=right), before))
+        stop = place.proposals[i].stop
+        before = before.then(text[position:stop], place.proposals[i].readings[j].parts[0])
+        position = stop
     return found_way
 
 
@@ -177,23 +177,33 @@ class Problem:
                     self.member_candidate.append(candidate)
         self.choices += 1
 
-    def fit(self, steps: int, l1: float, l2: float) -> np.ndarray:
+    def fit(self, steps: int, l1: float, l2: float, scale: float, smallest: int) -> np.ndarray:
         eid, enode = np.array(self.entry_id), np.array(self.entry_node)
         mnode, mcand = np.array(self.member_node), np.array(self.member_candidate)
         choice, right = np.array(self.candidate_choice), np.array(self.candidate_right, dtype=np.float64)
         n, candidates = len(self.ids), len(choice)
         w, squares, velocity = np.zeros(n), np.full(n, 1e-3), np.zeros(n)
         starts = np.flatnonzero(np.r_[True, choice[1:] != choice[:-1]])
-        for step in range(steps):
+        importance = np.ones(self.choices)
+
+        def scores(w: np.ndarray) -> np.ndarray:
             node = np.bincount(enode, weights=w[eid], minlength=self.nodes)
             score = np.bincount(mcand, weights=node[mnode], minlength=candidates)
-            score -= np.maximum.reduceat(score, starts)[choice]
-            e = exponential(score)
-            # the best right one leads
+            return score - np.maximum.reduceat(score, starts)[choice]
+
+        for step in range(steps):
+            if step in (steps // 2, 3 * steps // 4):  # what is still chosen wrong counts for more
+                kept = np.rint(w * scale) * (np.abs(np.rint(w * scale)) >= smallest) / scale
+                score = scores(kept)
+                is_right = np.maximum.reduceat(np.where(right > 0, score, -1e9), starts)
+                is_wrong = np.maximum.reduceat(np.where(right > 0, -1e9, score), starts)
+                importance = np.where(is_right <= is_wrong, importance * 4.0, importance)
+                squares = squares * 0.1
+            e = exponential(scores(w))
             good = np.where(right > 0, e, 0.0)
             total = np.bincount(choice, weights=e)
             total_good = np.maximum(np.bincount(choice, weights=good), 1e-18)
-            gradient_c = e / total[choice] - good / total_good[choice]
+            gradient_c = (e / total[choice] - good / total_good[choice]) * importance[choice]
             gradient_node = np.bincount(mnode, weights=gradient_c[mcand], minlength=self.nodes)
             gradient = np.bincount(eid, weights=gradient_node[enode], minlength=n) + l2 * w
             squares += gradient * gradient
@@ -215,8 +225,8 @@ def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: f
 
 
 def train(
-    data: list[tuple[str, list[Place]]], *, steps: int = 200, l1: float = 0.1, l2: float = 0.02, least: int = 2,
-    scale: float = 10, smallest: int = 2,
+    data: list[tuple[str, list[Place]]], *, steps: int = 300, l1: float = 0.04, l2: float = 0.01, least: int = 2,
+    scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
     words = Words(reader.classes(), str)
@@ -224,15 +234,15 @@ def train(
     counted: Counter[str] = Counter()
     for text, found in data:
         context = Context(text, words)
-        for place, previous in way(text, found):
+        for place, before in way(text, found):
             if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
-                features = [[*context.features(place.position, p.stop, previous), *p.own] for p in place.proposals]
+                features = [[*context.features(place.position, p.stop, before), *p.own] for p in place.proposals]
                 rows.append((features, place))
                 counted.update({f for fs in features for f in fs})
     problem = Problem()
     for features, place in rows:
         problem.add(features, place, counted, least)
-    weights = rounded(problem.ids, problem.fit(steps, l1, l2), smallest, scale)
+    weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest), smallest, scale)
     print(f"{problem.choices} choices, {len(problem.ids)} weights, {sum(map(len, weights.values()))} kept, {len(problem.entry_id)} entries")
     return weights
 

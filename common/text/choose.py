@@ -92,6 +92,20 @@ class Words(Generic[Item]):
         return tuple(item for feature in features if (item := self.look(feature)) is not None)
 
 
+class Before(NamedTuple):
+    """What was chosen so far: the class of the last token, and how each sign was said."""
+
+    kind: str = ""
+    signs: Mapping[str, str] = {}
+
+    def then(self, written: str, kind: str) -> "Before":
+        """What was chosen with another token."""
+        if written.isspace():
+            return self
+        is_sign = len(written) < 3 and not written.isalnum()
+        return Before(kind, {**self.signs, written: kind} if is_sign else self.signs)
+
+
 class Context(Generic[Item]):
     """A text in words, and the features of its places."""
 
@@ -103,13 +117,15 @@ class Context(Generic[Item]):
         self._look = words.look
         self._general = ["all", "loud"] if text.isupper() else ["all"]
 
-    def features(self, start: int, stop: int, previous: str) -> list[Item]:
-        """What stands around text[start:stop], a token behind one of class `previous`."""
+    def features(self, start: int, stop: int, before: Before) -> list[Item]:
+        """What stands around text[start:stop]."""
         text, words, look = self.text, self._words, self._look
         first, next_ = bisect_left(self._starts, start), bisect_left(self._starts, stop)
         against = start and not text[start - 1].isspace()
-        names = [*self._general, f"k={previous}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
+        names = [*self._general, f"k={before.kind}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
         names.append(f">{edge(text[stop])}" if stop < len(text) else ">$")
+        if text[start:stop] in before.signs:
+            names.append(f"same={before.signs[text[start:stop]]}")
         found: list[Item] = []
         ahead = words[first - 1] if first else None
         behind = words[next_] if next_ < len(words) else None
@@ -146,7 +162,7 @@ class Model:
         """`text` in words, to choose readings in it."""
         return Context(text, self._words)
 
-    def choose(self, context: Context[Row], start: int, proposals: Iterable[Proposal], previous: str) -> Choice:
+    def choose(self, context: Context[Row], start: int, proposals: Iterable[Proposal], before: Before) -> Choice:
         """The reading with the highest score; of several, the first."""
         best, highest = None, -(1 << 60)
         proposals = list(proposals)
@@ -154,7 +170,7 @@ class Model:
         around: dict[int, dict[str, int]] = {}
         for stop, own, readings in proposals:
             if stop not in around:
-                around[stop] = _added({}, context.features(start, stop, previous), needed)
+                around[stop] = _added({}, context.features(start, stop, before), needed)
             rows = [row for feature in own if (row := self.weights.get(feature))]
             scores = _added(dict(around[stop]), rows, needed)
             for parts, said in readings:
@@ -167,12 +183,12 @@ class Model:
         return best
 
 
-    def why(self, text: str, start: int, proposals: Sequence[Proposal], previous: str) -> "Why":
+    def why(self, text: str, start: int, proposals: Sequence[Proposal], before: Before) -> "Why":
         """All readings of a place with their scores, and the features that told the first from the second."""
         named = Context(text, Words(self._words.classes, str))
         scored: list[tuple[int, str, dict[str, int]]] = []
         for stop, own, readings in proposals:
-            features = [*named.features(start, stop, previous), *own]
+            features = [*named.features(start, stop, before), *own]
             for parts, said in readings:
                 weights: dict[str, int] = {}
                 for feature in features:

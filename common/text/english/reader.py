@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
-from common.text.choose import Context, Model, Proposal, Reading, Row, Why, read_table
+from common.text.choose import Before, Context, Model, Proposal, Reading, Row, Why, read_table
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
 from common.text.english.style import GIVEN, Style, Token
@@ -44,7 +44,7 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
     has_address = bool(electronic.AHEAD.search(text))
     given = sorted(style.given)
     context: Context[Row] | None = None
-    position, previous, follows_word = 0, "", False
+    position, before, follows_word = 0, Before(), False
     while position < len(text):
         token = style.given.get(position) if given else None
         if token is None and not (style.readings or has_address):
@@ -55,30 +55,30 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
             token = _own(text, position, style, follows_word)
         if token is None:
             context = context or model().context(text)
-            token = _chosen(text, position, style, context, previous, follows_word, has_address)
+            token = _chosen(text, position, style, context, before, follows_word, has_address)
             following = bisect_right(given, position) if given else 0
             if following < len(given) and position + len(token.written) > given[following]:
                 short = text[: given[following]]
-                token = _chosen(short, position, style, model().context(short), previous, follows_word, has_address)
+                token = _chosen(short, position, style, model().context(short), before, follows_word, has_address)
         position += len(token.written)
         follows_word = token.written[-1:].isalpha()
-        previous = token.kind if token.kind != "space" else previous
+        before = before.then(token.written, token.kind)
         yield token
 
 
 def why(text: str, style: Style) -> list[tuple[str, Why]]:
     """Each piece of `text` that could be read in several ways, and why it is read as it is."""
     has_address = bool(electronic.AHEAD.search(text))
-    found, position, previous, follows_word = [], 0, "", False
+    found, position, before, follows_word = [], 0, Before(), False
     for token in tokens(text, style):
         choices = proposed(text, position, style, follows_word, has_address)
         if len(choices) > 1 or len(choices[0].readings) > 1:
-            explained = model().why(text, position, choices, previous)
+            explained = model().why(text, position, choices, before)
             if len(explained.readings) > 1:
                 found.append((token.written, explained))
         position += len(token.written)
         follows_word = token.written[-1:].isalpha()
-        previous = token.kind if token.kind != "space" else previous
+        before = before.then(token.written, token.kind)
     return found
 
 
@@ -89,13 +89,13 @@ def _own(text: str, position: int, style: Style, follows_word: bool) -> Token | 
 
 
 def _chosen(
-    text: str, position: int, style: Style, context: Context[Row], previous: str, follows_word: bool, has_address: bool
+    text: str, position: int, style: Style, context: Context[Row], before: Before, follows_word: bool, has_address: bool
 ) -> Token:
     found = proposed(text, position, style, follows_word, has_address)
     if len(found) == 1 and len(found[0].readings) == 1:
         stop, parts, said = found[0].stop, found[0].readings[0].parts, found[0].readings[0].said
     else:
-        stop, parts, said = model().choose(context, position, found, previous)
+        stop, parts, said = model().choose(context, position, found, before)
     return Token(text[position:stop], parts[0], said)
 
 
@@ -109,6 +109,18 @@ def proposed(text: str, position: int, style: Style, follows_word: bool, has_add
     word = _WORD.match(text, position) if character.isalpha() else None
     kind = "word" if word else "space" if character.isspace() else "mark"
     return [Proposal(word.end() if word else position + 1, [], [Reading((kind,), None)])]
+
+
+def answers_no(ahead: str, behind: str) -> bool:
+    """Whether "no." behind `ahead` is an answer, and does not say which number `behind` it is."""
+    ahead = ahead[-40:]
+    found = tokens(f"{ahead}no.{behind[:80]}", Style(for_voice=True)) if behind[:1].isdigit() else []
+    position = 0
+    for token in found:
+        if position == len(ahead):
+            return token.written == "no"
+        position += len(token.written)
+    return False
 
 
 def spoken(found: list[Token]) -> str:

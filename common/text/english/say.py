@@ -387,6 +387,11 @@ def loss(m: re.Match[str], style: Style) -> Readings:
     yield reading("money", f"minus {_amount(m[2], m[3] or m[4] or '', CURRENCIES[m[1]], one=False)}")
 
 
+def price(m: re.Match[str], style: Style) -> Readings:
+    """$/hr, without an amount"""
+    yield reading("money several", CURRENCIES[m[0]][1])
+
+
 def ticker(m: re.Match[str], style: Style) -> Readings:
     """$AAPL, $/hr"""
     yield reading("ticker", style.letters(m[1]))

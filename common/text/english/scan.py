@@ -97,6 +97,7 @@ NUMBERS = (
 _NEAR = 24
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SLASHED = (
+    re.compile(r"(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}"),
     re.compile(r"[A-Za-z]{1,4}/[A-Za-z]{0,4}(?![A-Za-z])|[A-Za-z]{2,5}\.\s(?:cit|L|R|P|al)(?=\.)|(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}|himself/herself|[A-Z]/[A-Z]/[A-Z]|[A-Za-z]{1,3}/[A-Za-z]/[a-z]"),
     re.compile(r"[A-Za-z]{1,3}(?:\.[A-Za-z]{1,4}){1,3}(?!\w)"),
     re.compile(r"w/"),
@@ -104,7 +105,9 @@ _SLASHED = (
 _ALNUM = re.compile(r"[A-Za-z]{0,6}\d[A-Za-z]{0,6}(?!\w)")
 _SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
 _WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
-_REFERRED = re.compile(r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s(?:of|is|was|for)\b|(?<=os)\b")
+_REFERRED = re.compile(r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b")
+_MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
+_AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
 _VERSE = re.compile(r"\.?\s\d+:\d")
 _CHAPTER = re.compile(r"\.?\s\d")
 _LABELLED = re.compile(r"\.?:|\s?\d")
@@ -147,6 +150,7 @@ _LONG_SIGNS = re.compile(_either([sign for sign in _SIGN_ROWS]))
 _KEPT = Reading(("sign",), None)
 
 SIGNS = (
+    _shape("pinned", _either(list(say.PINNED)) + r"(?!\w)", say.pinned),
     _shape("per", rf"/\s?(?P<count>[1-9]\d*(?:\.\d)?\s?)?(?P<unit>(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+){_POWER}(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", say.per),
     _shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power),
     _shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power),
@@ -157,6 +161,7 @@ SIGNS = (
     _shape("handle", r"@([A-Za-z_]\w*)", electronic.handle),
     _shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag),
     _shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour),
+    _shape("price", r"[$£€¥₹](?=/[A-Za-z])", say.price),
     _shape("ticker", r"\$([A-Z]{2,5})(?!\w)", say.ticker),
     _shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent),
 )  # fmt: skip
@@ -182,7 +187,11 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
         found += _matched(SIGNS, text, position, style)
         if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
             own = [f"s={sign[0]}", f"s={sign[0]}{_beside(text, position, sign.end())}"]
-            found.append(Proposal(sign.end(), own, [*_SIGN_ROWS[sign[0]], _KEPT]))
+            silent = "nothing" if " " in _beside(text, position, sign.end()) else "sign"
+            readings = [*_SIGN_ROWS[sign[0]], _KEPT]
+            silences = sum(not r.said for r in readings)
+            kept = [r for r in readings if r.said or silences < 2 or r.parts[0] != silent]
+            found.append(Proposal(sign.end(), own, kept))
             if len(sign[0]) > 1 and character in _SIGN_ROWS and sign[0] not in ("#s", "--"):
                 found.append(Proposal(position + 1, own, [*_SIGN_ROWS[character], _KEPT]))
     return found
@@ -192,7 +201,8 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
     """Whether a sign may be said: a stop and a colon only against numbers."""
     if text[start] in ".:":
         return "9" in _beside(text, start, stop)
-    return text[start:stop] != "-" or "-" not in _beside(text, start, stop)
+    ahead, behind = text[start - 1 : start], text[stop : stop + 1]
+    return text[start:stop] != "-" or not (ahead.islower() and behind.islower() or "-" in (ahead, behind))
 
 
 def _beside(text: str, start: int, stop: int) -> str:
@@ -271,11 +281,12 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
     own = [f"w={word.lower()}", f"s={_case(word)}"]
     plain = [Reading(("word",), None)]
     found = []
-    ahead = text[max(0, position - 2) : position]
+    ahead = text[max(0, position - 3) : position]
     follows = words.Follows(
         number=ahead[-1:].isdigit(),
+        zone=bool(_AT_HOURS.search(text[max(0, position - 5) : position])),
         per=text.startswith("/", stop),
-        dimension=ahead.rstrip()[-1:] in ("\"", "″", "'", "′") and not text.startswith("'", stop),
+        dimension=bool(_MEASURED.search(ahead)),
         reference=bool(_REFERRED.match(text, stop)),
         verse=bool(_VERSE.match(text, stop) or (word != "Is" and _CHAPTER.match(text, stop))),
         label=bool(_LABELLED.match(text, stop)),
@@ -307,7 +318,7 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
                 plain += readings
             else:
                 found.append(Proposal(numeral.end(), own, readings))
-    if word in _SIGN_ROWS:
+    if word in _SIGN_ROWS and _between_terms(text, position, stop):
         plain += _SIGN_ROWS[word]
         own.append(f"s={word}{_beside(text, position, stop)}")
     found.insert(0, Proposal(stop, own, plain))
@@ -321,6 +332,12 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
             found[0] = found[0]._replace(own=own)
     found += _with_signs(text, position, style, own)
     return found
+
+
+def _between_terms(text: str, start: int, stop: int) -> bool:
+    """Whether an x stands beside a number, or between two capitals."""
+    ahead, behind = text[max(0, start - 2) : start].rstrip()[-1:], text[stop : stop + 2].lstrip()[:1]
+    return ahead.isdigit() or behind.isdigit() or (ahead.isupper() and behind.isupper()) or ahead in ("\"", "'")
 
 
 def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[Proposal]:
@@ -349,6 +366,6 @@ def _case(word: str) -> str:
     return "lower" if word.islower() else "UPPER" if word.isupper() else "Capital" if word[1:].islower() else "miXed"
 
 
-PLAIN = re.compile(r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|[,;!?()\"“”](?![\d\w])")
+PLAIN = re.compile(r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])")
 """Spaces and words in small letters that may be read otherwise only if a table has them."""
 SPECIAL = frozenset([*words.ENTRIES, *words.ALONE, *_SIGN_ROWS, "a", "am", "i"])

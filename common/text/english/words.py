@@ -35,6 +35,12 @@ def _entries() -> dict[str, list[Entry]]:
 
 
 ENTRIES = _entries()
+# What follows "St." or "Dr." where it ends an address: these words do not begin a name.
+NOT_A_NAME = re.compile(
+    "(?:a|an|and|are|as|at|because|but|by|for|from|has|he|her|his|i|in|into|is|it|its|my|near|next|no|of|on|or|our|she|so"
+    "|that|the|then|there|these|they|this|to|until|was|we|were|when|where|which|while|who|will|with|you)",
+    re.IGNORECASE,
+)
 GREEK = {row[0]: row[1] for row in read_table(TABLES / "greek.tsv")}
 SYMBOLS = {row[0]: row[1] for row in read_table(TABLES / "signs.tsv") if len(row[0]) == 1} | {
     sign: names[1] for sign, names in CURRENCIES.items() if len(sign) == 1 and not sign.isalpha()
@@ -50,13 +56,14 @@ class Follows(NamedTuple):
     per: bool = False
     reference: bool = False
     verse: bool = False
+    zone: bool = False
     label: bool = False
     function: bool = False
 
 
 _NEEDED = {
     "reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function",
-    "dimension": "dimension",
+    "dimension": "dimension", "zone": "zone",
 }  # fmt: skip
 _BEHIND_DIGITS = frozenset(["zone", "letters", "month", "per", "message", "unit", "medical"])
 
@@ -68,6 +75,8 @@ def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = F
         if entry.kind in _NEEDED and not getattr(follows, _NEEDED[entry.kind]):
             continue
         if entry.kind == "book" and not (dot or follows.verse):
+            continue
+        if written == "x" and not follows.reference:
             continue
         if follows.number and entry.kind not in _BEHIND_DIGITS:
             continue
