@@ -59,7 +59,9 @@ def main() -> None:
     parser.add_argument("--cases", type=Path, help="published cases: category, written, spoken | alternative")
     parser.add_argument("--sentences", type=Path, help="lines to take the time of (default: the English phrases)")
     parser.add_argument("--show", action="store_true", help="show the phrases that are read otherwise")
-    parser.add_argument("--without", nargs="*", default=[], help="English sets to read with weights trained without them")
+    parser.add_argument(
+        "--without", nargs="*", default=[], help="English sets to read with weights trained without them"
+    )
     options = parser.parse_args()
     if options.without:
         read_without(options.without, show=options.show)

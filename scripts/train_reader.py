@@ -52,7 +52,9 @@ def _written(written: str, is_strict: bool) -> str:
     plain = in_ascii(written, "", symbols=False).lower()
     plain = plain if plain.strip("'") else plain.replace("'", " ")
     plain = re.sub(r"[^\w']|_", " ", plain)
-    return re.sub(r"\w[\w']*", lambda word: compared_words(word[0], strictly=is_strict), plain) if plain.strip() else plain
+    return (
+        re.sub(r"\w[\w']*", lambda word: compared_words(word[0], strictly=is_strict), plain) if plain.strip() else plain
+    )
 
 
 def _follow(target: str, offset: int, said: str) -> int:
@@ -243,7 +245,9 @@ def train(
     for features, place in rows:
         problem.add(features, place, counted, least)
     weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest), smallest, scale)
-    print(f"{problem.choices} choices, {len(problem.ids)} weights, {sum(map(len, weights.values()))} kept, {len(problem.entry_id)} entries")
+    print(
+        f"{problem.choices} choices, {len(problem.ids)} weights, {sum(map(len, weights.values()))} kept, {len(problem.entry_id)} entries"
+    )
     return weights
 
 

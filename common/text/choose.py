@@ -182,7 +182,6 @@ class Model:
         assert best is not None
         return best
 
-
     def why(self, text: str, start: int, proposals: Sequence[Proposal], before: Before) -> "Why":
         """All readings of a place with their scores, and the features that told the first from the second."""
         named = Context(text, Words(self._words.classes, str))
@@ -195,7 +194,9 @@ class Model:
                     row = self.weights.get(feature, {})
                     if weight := sum(row.get(part, 0) for part in parts):
                         weights[feature] = weights.get(feature, 0) + weight
-                scored.append((sum(weights.values()), f"{text[start:stop] if said is None else said} [{parts[0]}]", weights))
+                scored.append(
+                    (sum(weights.values()), f"{text[start:stop] if said is None else said} [{parts[0]}]", weights)
+                )
         scored.sort(key=lambda row: -row[0])
         other = next((row for row in scored[1:] if row[1] != scored[0][1]), (0, "", {}))
         gained = {f: scored[0][2].get(f, 0) - other[2].get(f, 0) for f in {*scored[0][2], *other[2]}}

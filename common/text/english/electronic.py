@@ -108,7 +108,9 @@ def hashtag(m: re.Match[str], style: Style) -> Readings:
     tag = m[1]
     yield reading("hashtag", f"hashtag {_in_parts(tag.replace('_', ' '), style)}")
     if style.for_voice and (parts := re.fullmatch(r"([A-Z]{2,5})(\d{4})?", tag)):
-        yield reading("hashtag letters", f"hashtag {style.letters(parts[1])} {year(parts[2]) if parts[2] else ''}".strip())
+        yield reading(
+            "hashtag letters", f"hashtag {style.letters(parts[1])} {year(parts[2]) if parts[2] else ''}".strip()
+        )
 
 
 def variable(m: re.Match[str], style: Style) -> Readings:

@@ -141,7 +141,9 @@ def points(m: re.Match[str], style: Style) -> Readings:
     """1.2.3, 10.0.0.1, 1.000.000"""
     groups = m[0].split(".")
     yield reading("version", " point ".join(map(cardinal, groups)))
-    yield reading("address", " dot ".join(cardinal(g) if style.for_voice and len(g) == 2 else digits(g) for g in groups))
+    yield reading(
+        "address", " dot ".join(cardinal(g) if style.for_voice and len(g) == 2 else digits(g) for g in groups)
+    )
     if all(len(group) == 3 for group in groups[1:]):
         yield reading("thousands", cardinal("".join(groups)))
 
@@ -156,7 +158,8 @@ def telephone(m: re.Match[str], style: Style) -> Readings:
     said = [digits(group) if group.isdigit() else group for group in groups]
     if is_free:
         said[1] = f"{digits(groups[1][0])} hundred"
-    yield reading("telephone", ("plus " if m[0].startswith("+") else "") + ", ".join(said))
+    pause = " " if len(groups) == 2 and total == 7 else ", "
+    yield reading("telephone", ("plus " if m[0].startswith("+") else "") + pause.join(said))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -190,7 +193,7 @@ def units(written: str, style: Style) -> list[Unit]:
     if written in style.units:
         name = style.units[written]
         return [Unit([written, name, many(name), "unit"])]
-    plain = re.sub(r"[\s.]", "", written).replace("⋅", "·")
+    plain = re.sub(r"[\s.]|(?<=q)-|(?<=q\.)-", "", written).replace("⋅", "·")
     return _EXACT.get(plain) or _SMALL.get(plain.lower()) or []
 
 
@@ -452,7 +455,7 @@ def in_full(written: str) -> str:
 
 
 def _date(month: str, day: str, in_year: str | None, *, day_first: bool = False) -> str | None:
-    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+    if not (len(month) < 3 and len(day) < 3 and 1 <= int(month) <= 12 and 1 <= int(day) <= 31):
         return None
     name = MONTHS[int(month) - 1]
     said = f"the {ordinal(day)} of {name}" if day_first else f"{name} {ordinal(day)}"
@@ -518,7 +521,7 @@ def _fractions(top: str, bottom: str) -> Readings:
         yield reading(name, f"{cardinal(top)} {word} {cardinal(bottom)}")
     yield reading("pair", f"{_short(top)} {_short(bottom)}")
     yield reading("slash", f"{_short(top)} slash {_short(bottom)}")
-    if top.isdigit() and bottom.isdigit() and int(bottom[:9]) > 1:
+    if top.isdigit() and bottom.isdigit() and len(top + bottom) < 20 and int(bottom) > 1:
         said = fraction(top, bottom)
         if " over " not in said:
             yield reading("fraction", said)

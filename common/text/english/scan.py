@@ -20,9 +20,7 @@ class Shape(NamedTuple):
     needs: str
 
 
-def _shape(
-    name: str, pattern: str, readings: Callable[[re.Match[str], Style], Readings], needs: str = ""
-) -> Shape:
+def _shape(name: str, pattern: str, readings: Callable[[re.Match[str], Style], Readings], needs: str = "") -> Shape:
     return Shape(name, re.compile(pattern), readings, needs)
 
 
@@ -36,23 +34,25 @@ def _either(names: Iterator[str] | list[str]) -> str:
 _FRACTION = r"\d+(?:\s|-)\d+/\d+|\d+/\d+"
 _UNIT = r"°\s?[CF](?!\w)|(?:sq|cu|fl|deg)\.?[\s-]?[A-Za-z]+|[A-Za-z]+[·⋅/.-](?:[A-Za-z]+)|[A-Za-zµμΩ]+|[%‰°℃℉★⭐¢×]|''|[\"″'′]"
 _POWER = r"(?P<power>[²³]|\^?[23](?!\d))?"
-_END_OF_UNIT = r"(?!\.[A-Za-z])(?:(?![\w²³])|(?<=[\"″'′])(?=[xXWLHDwlhd](?![a-zA-Z]))|(?<=\d[hdwms])(?=\d))(?:\.(?=\s+[a-z\d&]|\s\(|[,;:)/]|-\d|\s-\s\d))?"
+_END_OF_UNIT = r"(?!\.[A-Za-z])(?:(?![\w²³])|(?<=[\"″'′])(?=[xXWLHDwlhd](?![a-zA-Z]))|(?<=\d[hdwms])(?=\d))(?:\.(?=\s+[a-z\d&=]|\s\(|[,;:)/]|-\d|\s-\s\d))?"
 _MEASURE = (
     rf"(?P<number>{_FRACTION}|{NUMBER})(?:\s(?P<large>{LARGE}))?(?P<gap>[\s-]?)(?P<unit>%s){_POWER}{_END_OF_UNIT}"
 )
-_SIGNS = [sign for sign in say.CURRENCIES if not sign.isalpha() or sign in ("Rs", "RM", "Rp", "Dh", "Dhs", "Fr", "KSh", "Ksh", "R")]
+_SIGNS = [
+    sign
+    for sign in say.CURRENCIES
+    if not sign.isalpha() or sign in ("Rs", "RM", "Rp", "Dh", "Dhs", "Fr", "KSh", "Ksh", "R")
+]
 _CODES = [sign for sign in say.CURRENCIES if sign.isascii() and sign.isalpha() and sign.isupper()]
 _EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER}|\d{{1,3}}(?: \d{{3}}){{1,9}}(?!\d))"
 _MAGNITUDE = rf"(?:[\s-]?(?P<%s>(?:{LARGE})\b|(?:mn|mln|mill?|mio|bil|bln|lakhs?|crores?|cr|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w'])))?"
-_SIGN = rf"(?P<sign>(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|{_either(_SIGNS)}|(?:{_either(_CODES)})(?=[\s\d]))(?:(?<=[a-z])\.)?"
+_SIGN = (
+    rf"(?P<sign>(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|{_either(_SIGNS)}|(?:{_either(_CODES)})(?=[\s\d]))(?:(?<=[a-z])\.)?"
+)
 _MONEY = rf"{_SIGN}\s?(?P<minus>-)?(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}(?:\s(?:(?P<code>{_either(_CODES)})\b|(?P<us>U\.?S\.?\s)?dollars?\b))?"
-_MONEY_RANGE = (
-    rf"{_SIGN}\s?(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}\s?-\s?(?P<last>{_AMOUNT}){_MAGNITUDE % 'last_magnitude'}"
-)
-_MONEY_BEHIND = (
-    rf"(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}[\s-]?(?P<sign>[$£€¥₹¢₩₽₿฿₫₪₺₴](?!\d)|円|元|(?:{_either([c for c in say.CURRENCIES if c.isalpha() and len(c) > 1])})(?!\w))\.?"
-)
+_MONEY_RANGE = rf"{_SIGN}\s?(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}\s?-\s?(?P<last>{_AMOUNT}){_MAGNITUDE % 'last_magnitude'}"
+_MONEY_BEHIND = rf"(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}[\s-]?(?P<sign>[$£€¥₹¢₩₽₿฿₫₪₺₴](?!\d)|円|元|(?:{_either([c for c in say.CURRENCIES if c.isalpha() and len(c) > 1])})(?!\w))\.?"
 
 NUMBERS = (
     _shape("number", rf"\d{{1,3}}(?:'\d{{3}}){{1,9}}(?![\w'])|{NUMBER}", say.number),
@@ -98,14 +98,19 @@ _NEAR = 24
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SLASHED = (
     re.compile(r"(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}"),
-    re.compile(r"[A-Za-z]{1,4}/[A-Za-z]{0,4}(?![A-Za-z])|[A-Za-z]{2,5}\.\s(?:cit|L|R|P|al)(?=\.)|(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}|himself/herself|[A-Z]/[A-Z]/[A-Z]|[A-Za-z]{1,3}/[A-Za-z]/[a-z]"),
+    re.compile(
+        r"[A-Za-z]{1,4}/[A-Za-z]{0,4}(?![A-Za-z])|[A-Za-z]{2,5}\.\s(?:cit|L|R|P|al)(?=\.)|(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}|himself/herself|[A-Z]/[A-Z]/[A-Z]|[A-Za-z]{1,3}/[A-Za-z]/[a-z]"
+    ),
     re.compile(r"[A-Za-z]{1,3}(?:\.[A-Za-z]{1,4}){1,3}(?!\w)"),
     re.compile(r"w/"),
 )
 _ALNUM = re.compile(r"[A-Za-z]{0,6}\d[A-Za-z]{0,6}(?!\w)")
 _SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
 _WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
-_REFERRED = re.compile(r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b")
+_REFERRED = re.compile(
+    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
+)
+_GOES_ON = re.compile(r"\.(?:,|\s+[a-z])")
 _MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
 _AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
 _VERSE = re.compile(r"\.?\s\d+:\d")
@@ -187,7 +192,7 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
         found += _matched(SIGNS, text, position, style)
         if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
             own = [f"s={sign[0]}", f"s={sign[0]}{_beside(text, position, sign.end())}"]
-            silent = "nothing" if " " in _beside(text, position, sign.end()) else "sign"
+            silent = "sign" if _beside(text, position, sign.end()) == "99" else "nothing"
             readings = [*_SIGN_ROWS[sign[0]], _KEPT]
             silences = sum(not r.said for r in readings)
             kept = [r for r in readings if r.said or silences < 2 or r.parts[0] != silent]
@@ -278,6 +283,8 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
     core = _CORE.match(text, position)
     assert core
     word, stop = core[0], core.end()
+    if word.lower() in style.known:
+        return [Proposal(stop, [], [Reading(("word",), None)])]
     own = [f"w={word.lower()}", f"s={_case(word)}"]
     plain = [Reading(("word",), None)]
     found = []
@@ -299,7 +306,12 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
         plain.append(reading("half", style.half(word[0])))
     if len(word) == 1 and word in "AaPp" and text[position - 1 : position].isdigit():
         plain.append(reading("half", style.half(word)))
-    if len(word) == 2 and word[0].isupper() and word[1] == "s" and _WORD_AHEAD.search(text[max(0, position - 12) : position]):
+    if (
+        len(word) == 2
+        and word[0].isupper()
+        and word[1] == "s"
+        and _WORD_AHEAD.search(text[max(0, position - 12) : position])
+    ):
         plain.append(reading("letters", f"{style.letters(word[0])}'s"))
     if (capitals := _CAPITALS.match(text, position)) and style.for_voice:
         plain_features = [*own, *words.looks(capitals[1]), f"w={capitals[1].lower()}"]
@@ -307,7 +319,9 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
             plain += words.capitals(capitals[1], capitals[2] or "", style)[1:]
             own = plain_features
         else:
-            found.append(Proposal(capitals.end(), plain_features, words.capitals(capitals[1], capitals[2] or "", style)[1:]))
+            found.append(
+                Proposal(capitals.end(), plain_features, words.capitals(capitals[1], capitals[2] or "", style)[1:])
+            )
     elif _is_unsaid(text, position, stop, word) and word not in ("am", "pm"):
         plain += words.spelled(word, style)
         own += words.looks(word)
@@ -316,6 +330,8 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
         if readings:
             if numeral.end() == stop:
                 plain += readings
+                if _GOES_ON.match(text, stop):
+                    found.append(Proposal(stop + 1, own, readings))
             else:
                 found.append(Proposal(numeral.end(), own, readings))
     if word in _SIGN_ROWS and _between_terms(text, position, stop):
@@ -337,12 +353,16 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
 def _between_terms(text: str, start: int, stop: int) -> bool:
     """Whether an x stands beside a number, or between two capitals."""
     ahead, behind = text[max(0, start - 2) : start].rstrip()[-1:], text[stop : stop + 2].lstrip()[:1]
-    return ahead.isdigit() or behind.isdigit() or (ahead.isupper() and behind.isupper()) or ahead in ("\"", "'")
+    return ahead.isdigit() or behind.isdigit() or (ahead.isupper() and behind.isupper()) or ahead in ('"', "'")
 
 
 def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[Proposal]:
     found = []
-    for m in (*(p.match(text, position) for p in _SLASHED), _ELISION.match(text, position), _ALNUM.match(text, position)):
+    for m in (
+        *(p.match(text, position) for p in _SLASHED),
+        _ELISION.match(text, position),
+        _ALNUM.match(text, position),
+    ):
         if m and (readings := words.abbreviations(m[0], style, dot=True)):
             stop = m.end() + text.startswith(".", m.end())
             found.append(Proposal(stop, [*own, f"w={m[0].lower()}"], readings))
@@ -366,6 +386,8 @@ def _case(word: str) -> str:
     return "lower" if word.islower() else "UPPER" if word.isupper() else "Capital" if word[1:].islower() else "miXed"
 
 
-PLAIN = re.compile(r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])")
+PLAIN = re.compile(
+    r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))[a-z]+(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
+)
 """Spaces and words in small letters that may be read otherwise only if a table has them."""
 SPECIAL = frozenset([*words.ENTRIES, *words.ALONE, *_SIGN_ROWS, "a", "am", "i"])

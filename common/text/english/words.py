@@ -42,7 +42,7 @@ NOT_A_NAME = re.compile(
     re.IGNORECASE,
 )
 GREEK = {row[0]: row[1] for row in read_table(TABLES / "greek.tsv")}
-SYMBOLS = {row[0]: row[1] for row in read_table(TABLES / "signs.tsv") if len(row[0]) == 1} | {
+SYMBOLS = {row[0]: row[1] for row in read_table(TABLES / "signs.tsv") if len(row[0]) == 1 and row[2] == "sign"} | {
     sign: names[1] for sign, names in CURRENCIES.items() if len(sign) == 1 and not sign.isalpha()
 }
 ALONE = frozenset(row[0] for row in read_table(TABLES / "units.tsv") if "alone" in row[-1])
@@ -133,7 +133,14 @@ def looks(word: str) -> tuple[str, ...]:
     vowel = bool(re.search("[aeiouy]", small))
     spelled = is_known and pronounce.is_said_by_letter(small)
     known = "spelled" if spelled else "known" if is_known else "unknown"
-    return (f"len={min(len(word), 6)}", f"vowel={vowel}", f"dict={known}", f"looks={min(len(word), 6)},{vowel},{known}", f"listed={listed}", f"listed={listed},{known}")
+    return (
+        f"len={min(len(word), 6)}",
+        f"vowel={vowel}",
+        f"dict={known}",
+        f"looks={min(len(word), 6)},{vowel},{known}",
+        f"listed={listed}",
+        f"listed={listed},{known}",
+    )
 
 
 def capitals(word: str, ending: str, style: Style) -> list[Reading]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.text.english.forms import answers_no
+from common.text.english.reader import answers_no
 from common.text.normalize import normalize_english
 from common.text.spoken import spoken_english
 from tests.timing import assert_takes_less

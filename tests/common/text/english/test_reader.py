@@ -3,7 +3,7 @@
 import pytest
 
 from common.text.english.reader import spoken, tokens
-from common.text.english.tokens import Style
+from common.text.english.style import Style
 from common.text.normalize import label_tokens, normalize_english
 from common.text.spoken import spoken_english, voice_tokens
 from tests.data import shared
