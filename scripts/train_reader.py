@@ -194,7 +194,7 @@ class Problem:
             return score - np.maximum.reduceat(score, starts)[choice]
 
         for step in range(steps):
-            if step in (steps // 2, 3 * steps // 4):  # what is still chosen wrong counts for more
+            if step >= steps // 2 and step % (steps // 8) == 0:  # what is still chosen wrong counts for more
                 kept = np.rint(w * scale) * (np.abs(np.rint(w * scale)) >= smallest) / scale
                 score = scores(kept)
                 is_right = np.maximum.reduceat(np.where(right > 0, score, -1e9), starts)
@@ -227,7 +227,7 @@ def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: f
 
 
 def train(
-    data: list[tuple[str, list[Place]]], *, steps: int = 300, l1: float = 0.04, l2: float = 0.01, least: int = 2,
+    data: list[tuple[str, list[Place]]], *, steps: int = 500, l1: float = 0.014, l2: float = 0.001, least: int = 2,
     scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""

@@ -50,7 +50,8 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
         if token is None and not (style.readings or has_address):
             plain = scan.PLAIN.match(text, position)
             if plain and plain[0] not in scan.SPECIAL:
-                token = Token(plain[0], "space" if plain[0].isspace() else "word", None)
+                first = plain[0][0]
+                token = Token(plain[0], "word" if first.isalpha() else "space" if first.isspace() else "mark", None)
         if token is None:
             token = _own(text, position, style, follows_word)
         if token is None:

@@ -99,6 +99,11 @@ def ordinal_number(m: re.Match[str], style: Style) -> Readings:
         yield reading("ordinal", ordinal(m[1]))
 
 
+def ordinal_day(m: re.Match[str], style: Style) -> Readings:
+    """The 22, of November 22, 1963, without a pause"""
+    yield reading("ordinal", ordinal(m[1]))
+
+
 def decade(m: re.Match[str], style: Style) -> Readings:
     """1980s, '90s, 747s, 5s"""
     written = m[1]

@@ -111,6 +111,10 @@ _REFERRED = re.compile(
     r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
 )
 _GOES_ON = re.compile(r"\.(?:,|\s+[a-z])")
+_DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,(?=\s(?:1\d|20)\d\d(?!\w|,\d))")
+_MONTH_AHEAD = re.compile(
+    rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month in say.MONTHS), 'sept'})})\.?\s\Z"
+)
 _MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
 _AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
 _VERSE = re.compile(r"\.?\s\d+:\d")
@@ -184,6 +188,8 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
             return named[:1]
     if character.isalpha():
         return _of_words(text, position, style) if begins_word else []
+    if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
+        return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
     if character.isdecimal() or any(map(str.isdecimal, text[position + 1 : position + 6])):
         found = _matched(NUMBERS, text, position, style)
         if (m := _ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
@@ -300,6 +306,8 @@ def _of_words(text: str, position: int, style: Style) -> list[Proposal]:
         function=bool(_APPLIED.match(text, stop)),
     )
     plain += words.abbreviations(word, style, dot=False, follows=follows)
+    if word.lower() in ("dr", "mr", "mrs") and len(plain) > 1:
+        del plain[0]
     if len(word) == 1 and word in "Aa" and not (word == "a" and _SMALL_BEHIND.match(text, stop)):
         plain.append(reading("letter", style.letters("A")))
     if word.lower() in ("am", "pm") and text[max(0, position - 3) : position].rstrip()[-1:].isdigit():
@@ -376,8 +384,13 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
 
 def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:
     """Whether a small word may be no word: without a vowel, or beside a digit."""
-    beside = text[start - 1 : start] + text[stop : stop + 1]
-    return word.islower() and (any(map(str.isdigit, beside)) or not re.search("[aeiouy]", word)) and len(word) < 6
+    if not word.islower() or len(word) > 5:
+        return False
+    if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit():
+        return True
+    if re.search("[aeiouy]", word):
+        return False
+    return "-" in (text[start - 1 : start], text[stop : stop + 1]) or not words.is_known(word)
 
 
 def _case(word: str) -> str:

