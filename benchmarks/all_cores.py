@@ -18,8 +18,7 @@ from statistics import median
 
 import torch
 
-from common.benchmark import RESULTS, append_row
-from common.logging import processor_flags
+from common.benchmark import RESULTS, Timings, append_row, spread
 
 
 def took(commands: list[list[str]], threads: int | None) -> float:
@@ -44,7 +43,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, help="model")
     parser.add_argument("folder", type=Path, help="folder with .flac or .wav files, in it or below")
-    parser.add_argument("--package", choices=["jasper", "wav2vec2", "transducer"], default="jasper", help="its package")
+    parser.add_argument(
+        "--package", choices=["jasper", "wav2vec2", "fastconformer"], default="jasper", help="its package"
+    )
     parser.add_argument("--files", type=int, default=200, help="files that are transcribed")
     parser.add_argument("--repeats", type=int, default=3, help="turns")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the file that the row is appended to")
@@ -66,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
         "one_command_s": round(median(ours for ours, _ in turns), 2),
         "unrelated_s": round(median(theirs for _, theirs in turns), 2),
         "part_of_unrelated": round(median(theirs / ours for ours, theirs in turns), 3),
-        "processor_flags": processor_flags(),
+        "spread": spread(*(Timings(list(side)) for side in zip(*turns, strict=True))),
     }  # fmt: skip
     print(row)
     append_row("all_cores", row, device=torch.device("cpu"), folder=given.results)

@@ -20,7 +20,7 @@ import torch
 from tyro.conf import Positional, arg
 
 from common import config
-from common.benchmark import append_row
+from common.benchmark import Timings, append_row, spread
 from common.config import ConfigError
 
 REPOSITORY = Path(__file__).parents[1]
@@ -74,6 +74,7 @@ def main(cfg: BulkWorkersConfig) -> int:
         "rounds": cfg.rounds,
         "seconds_shards": round(statistics.median(times["shards"]), 2),
         "seconds_unrelated": round(statistics.median(times["unrelated"]), 2),
+        "spread": spread(*map(Timings, times.values())),
         "of_unrelated": round(statistics.median(ratios), 3),
         "of_unrelated_processor": round(statistics.median(of_processor), 3),
     }

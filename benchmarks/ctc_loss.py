@@ -11,17 +11,17 @@ import argparse
 
 import torch
 
-from common.benchmark import append_row
-from common.logging import processor_flags
-from ctc.benchmark import CONTESTANTS, LARGE, MODELS, SHAPES_HELP, SMALL, measure, parse_shape, stars, two_threads
+from common.benchmark import Timings, append_row, spread
+from ctc import benchmark as loss
 
 Row = dict[str, object]
 
 
 def one_thread_row(shape: tuple[int, int, int, int], repeats: int, is_ragged: bool = False) -> Row:
-    ms = measure(*shape, repeats, is_ragged)
-    row: Row = {"lengths": "ragged" if is_ragged else "full", "metric": "latency_ms"}
-    row |= {f"{name}_p50": round(ms[name], 4) for name in CONTESTANTS}
+    times = loss.measure(*shape, repeats, is_ragged)
+    ms = loss.medians(times)
+    row: Row = {"lengths": "ragged" if is_ragged else "full", "metric": "latency_ms", **_spread(times)}
+    row |= {f"{name}_p50": round(ms[name], 4) for name in loss.CONTESTANTS}
     row |= {f"times_torch_{name}": round(ms["torch"] / ms[name], 1) for name in ("fresh", "pooled", "kernel")}
     return row | {"times_the_copy": round(ms["kernel"] / ms["copy"], 2)}
 
@@ -31,21 +31,31 @@ def ragged_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
 
 
 def two_threads_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
-    times = two_threads(*shape, repeats)
+    times = loss.two_threads(*shape, repeats)
     return {"metric": "two_threads"} | {f"times_one_thread_{name}": round(value, 2) for name, value in times.items()}
 
 
 def stars_row(shape: tuple[int, int, int, int], repeats: int) -> Row:
-    ms = stars(*shape, repeats)
-    row: Row = {"metric": "stars"} | {f"{name}_p50": round(value, 4) for name, value in ms.items()}
+    times = loss.stars(*shape, repeats)
+    ms = loss.medians(times)
+    row: Row = {"metric": "stars", **_spread(times)} | {f"{name}_p50": round(value, 4) for name, value in ms.items()}
     row["star_times_plain"] = round(ms["star"] / ms["plain"], 2)
     return row | {"extended_times_star": round(ms["extended"] / ms["star"], 2)}
+
+
+def _spread(times: dict[str, list[float]]) -> Row:
+    return {"spread": spread(*map(Timings, times.values()))}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B", help=SHAPES_HELP
+        "--shapes",
+        nargs="+",
+        type=loss.parse_shape,
+        default=loss.SMALL + loss.MODELS + loss.LARGE,
+        metavar="T,L,V,B",
+        help=loss.SHAPES_HELP,
     )
     parser.add_argument("--repeats", type=int, default=20, help="turns of every comparison (default 20)")
     what = parser.add_mutually_exclusive_group()
@@ -75,7 +85,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for shape in options.shapes:
         sizes = dict(zip(("frames", "labels", "classes", "batch"), shape, strict=True))
-        row: Row = {"precision": "fp32", "processor_flags": processor_flags(), **sizes, "n": options.repeats}
+        row: Row = {"precision": "fp32", **sizes, "n": options.repeats}
         row |= options.row(shape, options.repeats)
         print(append_row("ctc_loss", row, device=torch.device("cpu")), flush=True)
 

@@ -1,7 +1,8 @@
 """What the comparisons of greedy transducer decoders share: options, heads and encoder frames, turns, rows.
 
 Heads have the size of NVIDIA's large models; they are random, with biases that make blanks and durations as frequent as
-Parakeet's are (`transducer.benchmark.heads`). The clock counts processor time, and both decoders have to find the same.
+Parakeet's are (`fastconformer.benchmark.heads`). The clock counts processor time, and both decoders have to find the
+same.
 """
 
 import argparse
@@ -13,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common.benchmark import append_row, compare, ratio
-from transducer.benchmark.heads import calibrate, random_frames, random_heads, rates
-from transducer.decoder import Decoder
-from transducer.weights import DecoderWeights
+from common.benchmark import append_row, compare, ratio, spread
+from fastconformer.benchmark.heads import calibrate, random_frames, random_heads, rates
+from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.weights import DecoderWeights
 
 CPU = torch.device("cpu")
 MAX_SYMBOLS = 10
@@ -82,6 +83,7 @@ def against(rival: Rival, options: argparse.Namespace) -> None:
                 "labels_per_evaluation": round(labels_per_evaluation, 3),
                 **rival.about,
                 "n": options.repeats,
+                "spread": spread(*times.values()),
                 "ms_p50": round(times["ours"].percentile(50), 1),
                 f"{rival.name}_ms_p50": round(times["other"].percentile(50), 1),
                 "times_faster": round(ratio(times["other"], times["ours"]), 2),

@@ -26,16 +26,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
-from common.benchmark import append_row, compare, ratio
-from common.convolution import Convolution
+from common.benchmark import append_row, compare, ratio, spread
+from common.convolution import WinogradConvolution
 from common.features import TTS, LogMel
-from common.optim import build_optimizer
+from common.training.optimizers import build_optimizer
 from fastpitch.acoustic.aligner import (
     BLANK_LOGIT,
     PRIOR_FLOOR,
     TEMPERATURE,
     Aligner,
-    Alignment,
+    SoftAlignment,
     beta_binomial,
     nearness,
     symbol_of_frames,
@@ -44,7 +44,7 @@ from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.acoustic.objective import Counts, Loss, counts_of, fastpitch_objective
-from fastpitch.acoustic.transformer import Attention
+from fastpitch.acoustic.transformer import MaskedAttention
 
 CPU = torch.device("cpu")
 SYMBOLS = 148
@@ -92,12 +92,12 @@ def search_each(probs_BTL: Tensor, frames_B: Iterable[int], lengths_B: Iterable[
     return torch.from_numpy(hard_BTL)
 
 
-class PublishedConvolution(Convolution):
+class PublishedConvolution(WinogradConvolution):
     def forward(self, x_BTI: Tensor) -> Tensor:
         return F.conv1d(x_BTI.mT, self.weight, self.bias, padding=self.weight.shape[2] // 2).mT
 
 
-class PublishedAttention(Attention):
+class PublishedAttention(MaskedAttention):
     def forward(self, x_BTC: Tensor, inside_BT: Tensor) -> Tensor:
         query_BTC, key_BTC, value_BTC = self.query_key_value(x_BTC).chunk(3, 2)
         score_BTT = torch.bmm(query_BTC, key_BTC.mT) / math.sqrt(query_BTC.shape[2])
@@ -108,7 +108,7 @@ class PublishedAttention(Attention):
 class PublishedAligner(Aligner):
     prior_BTL: Tensor
 
-    def forward(self, symbols_BLC: Tensor, lengths_B: Tensor, mel_BMT: Tensor, frames_B: Tensor) -> Alignment:
+    def forward(self, symbols_BLC: Tensor, lengths_B: Tensor, mel_BMT: Tensor, frames_B: Tensor) -> SoftAlignment:
         key_BML = self.key_out(F.relu(self.key_wide(symbols_BLC.mT)))
         query_BMT = self.query_out(F.relu(self.query_middle(F.relu(self.query_wide(mel_BMT)))))
         is_symbol_BL = torch.arange(key_BML.shape[2]) < lengths_B[:, None]
@@ -120,7 +120,7 @@ class PublishedAligner(Aligner):
         assert torch.equal(durations_BL.sum(1), frames_B)
         # clamped, where the published loss clamps only the frames that it counts
         log_probs_BTL = probs_BTL.clamp(min=1e-12).log()
-        return Alignment(log_probs_BTL, logits_BTL, durations_BL, symbol_of_frames(durations_BL, mel_BMT.shape[2]))
+        return SoftAlignment(log_probs_BTL, logits_BTL, durations_BL, symbol_of_frames(durations_BL, mel_BMT.shape[2]))
 
 
 class PublishedFastPitch(FastPitch):
@@ -131,8 +131,8 @@ class PublishedFastPitch(FastPitch):
 
 
 PUBLISHED = {
-    Convolution: PublishedConvolution,
-    Attention: PublishedAttention,
+    WinogradConvolution: PublishedConvolution,
+    MaskedAttention: PublishedAttention,
     Aligner: PublishedAligner,
     FastPitch: PublishedFastPitch,
 }
@@ -217,6 +217,7 @@ def compare_aligners(
         "metric": "latency_ms",
         "what": f"distance, prior and search of {batch} x {frames} frames x {symbols} symbols",
         **{f"{name.replace(' ', '_')}_p50": round(t.percentile(50), 2) for name, t in times.items()},
+        "spread": spread(*whole.values()),
         "p50": round(whole["ours"].percentile(50), 2),
         "published_p50": round(whole["published"].percentile(50), 2),
         "times_faster": round(ratio(whole["published"], whole["ours"]), 1),
@@ -294,6 +295,7 @@ def compare_steps(batch: int = 16, symbols: int = 32, frames: int = 200) -> dict
     return {
         "metric": "latency_ms",
         "what": f"training step of FastPitch, {batch} clips of up to {frames} frames and {symbols} symbols",
+        "spread": spread(*times.values()),
         "p50": round(times["ours"].percentile(50), 1),
         "published_p50": round(times["published"].percentile(50), 1),
         "times_faster": round(ratio(times["published"], times["ours"]), 2),

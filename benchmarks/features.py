@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import audio
+from common.audio import waveform
 from common.augmentation import SpecAugmentConfig, spec_augment
-from common.benchmark import append_row, compare, measure, ratio
+from common.benchmark import append_row, compare, measure, ratio, spread
 from common.features import LogMel, LogMelConfig, normalize
 
 B, F, T = 64, 64, 1680
@@ -99,11 +99,11 @@ def compare_augmentation(device: torch.device) -> list[dict[str, object]]:
 def measure_real_time(folder: Path, device: torch.device, batch: int = 8) -> dict[str, object]:
     """How many seconds of FLAC are read and turned into features in a second."""
     paths = sorted(folder.rglob("*.flac"))
-    seconds = sum(audio.info(path).seconds for path in paths)
+    seconds = sum(waveform.info(path).seconds for path in paths)
     log_mel = LogMel().eval().to(device)
 
     def read() -> list[np.ndarray]:
-        return [audio.read(path, sample_rate=LogMelConfig().sample_rate).samples for path in paths]
+        return [waveform.read(path, sample_rate=LogMelConfig().sample_rate).samples for path in paths]
 
     def extract(clips: list[np.ndarray]) -> None:
         for first in range(0, len(clips), batch):
@@ -119,6 +119,7 @@ def measure_real_time(folder: Path, device: torch.device, batch: int = 8) -> dic
         "what": "FLAC to features",
         "batch": batch,
         "seconds_of_audio": round(seconds, 1),
+        "spread": spread(both, features),
         "reading_and_features": round(seconds / both.percentile(50) * 1e3),
         "features": round(seconds / features.percentile(50) * 1e3),
     }

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import buzz
-from common import audio
-from common.metrics import word_errors
+from common.audio import waveform
+from common.recognition.metrics import word_errors
 
 RATE = 16_000
 INSTALL = "pip install -r requirements-judges.txt"
@@ -119,16 +118,6 @@ def likeness(clips: Sequence[Clip], reader: Sequence[Clip]) -> float:
     return _mean(float(_embedding(clip) @ mean_E) / float(np.linalg.norm(mean_E)) for clip in clips)
 
 
-def hum_db(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
-    """`buzz.hum_db`, median over the clips that have silences."""
-    return _median(buzz.hum_db(clip.samples_N, clip.rate) for clip in clips)
-
-
-def coherence(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
-    """`buzz.coherence`, median over the clips that have voice."""
-    return _median(buzz.coherence(clip.samples_N, clip.rate) for clip in clips)
-
-
 JUDGES = (
     Judge("dnsmos", ("speechmos", "librosa", "onnxruntime"), dnsmos),
     Judge("pesq", ("pesq",), pesq, needs_reference=True),
@@ -137,8 +126,6 @@ JUDGES = (
     Judge("wer_low", ("pocketsphinx",), wer_low),
     Judge("wer_high", ("pocketsphinx",), wer_high),
     Judge("likeness", ("resemblyzer", "webrtcvad"), likeness),
-    Judge("hum_db", ("scipy",), hum_db),
-    Judge("coherence", ("scipy",), coherence),
 )
 
 
@@ -213,7 +200,7 @@ def _embedding(clip: Clip) -> np.ndarray:
 
 
 def _heard(clip: Clip, peak: float = 0.0) -> np.ndarray:
-    samples_N = audio.resample(clip.samples_N, clip.rate, RATE).astype(np.float32)
+    samples_N = waveform.resample(clip.samples_N, clip.rate, RATE).astype(np.float32)
     if peak and np.abs(samples_N).max() > peak:
         samples_N = samples_N * (peak / np.abs(samples_N).max())
     return samples_N
@@ -221,7 +208,7 @@ def _heard(clip: Clip, peak: float = 0.0) -> np.ndarray:
 
 def _pair(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
     assert clip.reference_N is not None
-    reference_N = audio.resample(clip.reference_N, clip.rate, RATE).astype(np.float32)
+    reference_N = waveform.resample(clip.reference_N, clip.rate, RATE).astype(np.float32)
     heard_N = _heard(clip)
     common = min(len(reference_N), len(heard_N))
     return reference_N[:common], heard_N[:common]
@@ -233,8 +220,3 @@ def _pcm(clip: Clip) -> bytes:
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
-
-
-def _median(values: Iterable[float]) -> float:
-    found = [value for value in values if not np.isnan(value)]
-    return float(np.median(found)) if found else float("nan")

@@ -6,8 +6,7 @@
 The steps: the best path; a beam search; the same with a word n-gram of the training texts alone, also with its words
 as the only ones; the best --n_best texts of these in the order of a causal language model. Weights and bonuses are
 those with the fewest errors on --tune: of the n-gram by a small grid, of the causal model as `rescoring.tune` finds
-them. --causal is a folder of transformers; where there is none, a small GPT-2 learns the same training texts first and
-is written there (`benchmarks/causal_model.py`). White noise at --snr dB makes more errors. Appends a row per step and
+them. --causal is a folder of transformers. White noise at --snr dB makes more errors. Appends a row per step and
 noise to benchmarks/results/ctc_language_model.jsonl; costs are processor time on one thread.
 """
 
@@ -24,11 +23,10 @@ from torch import Tensor
 
 import ctc
 import jasper
-from benchmarks import causal_model
-from common import audio
+from common.audio import waveform
 from common.benchmark import append_row
 from common.data.manifest import Utterance
-from common.metrics import word_errors
+from common.recognition.metrics import word_errors
 from common.recognition.rescoring import Candidate, CausalModel, order_of, with_log_probs
 from common.recognition.rescoring import tune as tune_rescoring
 from ctc.ngram import estimate
@@ -69,7 +67,7 @@ def hear(asr: Recognizer, utterances: list[Utterance], snr: float) -> Heard:
     draw = np.random.default_rng(0)
     recordings = []
     for utterance in utterances:
-        samples_N = audio.read(utterance.audio, sample_rate=asr.config.features.sample_rate).samples
+        samples_N = waveform.read(utterance.audio, sample_rate=asr.config.features.sample_rate).samples
         level = math.sqrt(float(np.mean(samples_N**2))) * 10 ** (-snr / 20)
         recordings.append((samples_N + level * draw.standard_normal(len(samples_N))).astype(np.float32))
     start = time.process_time()
@@ -174,7 +172,7 @@ def main() -> None:
     parser.add_argument("--train", nargs="+", required=True, help="manifests whose texts the language models learn")
     parser.add_argument("--tune", nargs="+", required=True, help="manifests to choose weights and word bonuses on")
     parser.add_argument("--test", nargs="+", required=True, help="manifests to count errors on")
-    parser.add_argument("--causal", type=Path, required=True, help="folder of a causal language model, made if missing")
+    parser.add_argument("--causal", type=Path, required=True, help="folder of a causal language model of transformers")
     parser.add_argument(
         "--snr",
         nargs="+",
@@ -199,8 +197,6 @@ def main() -> None:
         f"{len(test)} utterances, {sum(u.text in said for u in test)} of whose texts the models learnt; "
         f"words they did not: {len(unseen)}"
     )
-    if not options.causal.exists():
-        causal_model.train(options.causal, texts, [utterance.text for utterance in tune])
     causal = CausalModel(options.causal)
     for snr in options.snr:
         heard_tune, heard = hear(asr, tune, snr), hear(asr, test, snr)

@@ -25,12 +25,11 @@ import numpy as np
 import soundfile
 import torch
 
-from common import audio
-from common.benchmark import RESULTS, append_row, read_rows
+from common.audio import waveform
+from common.benchmark import RESULTS, Timings, append_row, read_rows, spread
 from common.data.sentences import sentences
-from common.logging import processor_flags
 
-RECOGNISERS = ("jasper", "wav2vec2", "transducer")
+RECOGNISERS = ("jasper", "wav2vec2", "fastconformer")
 RATE = 16_000
 SENTENCES_PER_MINUTE = 24  # of the synthetic grammar
 SHORTEST = 1 / 60  # minutes: a command that does little more than start
@@ -80,7 +79,7 @@ def recording(folder: Path, seconds: float, path: Path) -> None:
     left = round(seconds * RATE)
     with soundfile.SoundFile(path, "w", RATE, 1, subtype="PCM_16") as written:
         for file in itertools.cycle(files):
-            samples_N = audio.read(file, sample_rate=RATE).samples[:left]
+            samples_N = waveform.read(file, sample_rate=RATE).samples[:left]
             written.write(samples_N.astype(np.float32))
             left -= len(samples_N)
             if left <= 0:
@@ -130,7 +129,7 @@ def measure(given: argparse.Namespace) -> None:
                     "minutes": minutes, "repeats": given.repeats,
                     "processor_seconds": round(seconds, 2), "seconds_per_minute": round(seconds / minutes, 3),
                     "start_seconds": round(start, 2), "peak_mib": round(max(turn[minutes].peak_mib for turn in turns)),
-                    "processor_flags": processor_flags(),
+                    "spread": spread(Timings([turn[minutes].processor_seconds for turn in turns])),
                 }  # fmt: skip
                 print(append_row("length", row, device=torch.device("cpu"), folder=given.results), flush=True)
 

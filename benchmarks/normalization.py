@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import torch
 
-from common.benchmark import append_row, measure
+from common.benchmark import append_row, measure, spread
 from common.text.mandarin import HAN
 from common.text.mandarin_reader import spoken_mandarin
 from common.text.normalize import normalize_english
@@ -142,6 +142,7 @@ def report_times(texts: list[str]) -> None:
                 "metric": "ms",
                 "what": f"a text, for {name}",
                 "texts": len(texts),
+                "spread": spread(passes),
                 "p50": passes.percentile(50) / len(texts),
             }
         )

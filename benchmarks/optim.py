@@ -11,9 +11,9 @@ import argparse
 import torch
 from torch import nn
 
-from common.benchmark import append_row, compare, ratio
-from common.ema import Ema
-from common.optim import NovoGrad
+from common.benchmark import append_row, compare, ratio, spread
+from common.training.ema import Ema
+from common.training.optimizers import NovoGrad
 from jasper.config import BlockConfig, ModelConfig
 from jasper.model import Jasper
 
@@ -87,6 +87,7 @@ def compare_steps(device: torch.device) -> dict[str, object]:
         "what": "NovoGrad + EMA step, Jasper 10x5",
         "tensors": len(parameters),
         "parameters": sum(parameter.numel() for parameter in parameters),
+        "spread": spread(*times.values()),
         "p50": round(step, 2),
         "loop_p50": round(step_loop, 2),
         "times_faster": round(step_loop / step, 2),

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from common import audio
+from common.audio import waveform
 from common.benchmark import append_row, compare, ratio
 from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
 
@@ -44,8 +44,8 @@ def main() -> None:
     torch.set_num_threads(1)
     paths = sorted(arguments.folder.rglob("*.wav"))
     paths = paths[:: max(1, len(paths) // arguments.clips)][: arguments.clips]
-    rate = audio.info(paths[0]).sample_rate
-    clips = [audio.read(path, sample_rate=rate).samples for path in paths]
+    rate = waveform.info(paths[0]).sample_rate
+    clips = [waveform.read(path, sample_rate=rate).samples for path in paths]
     timed = clips[: arguments.timed_clips]
     for name, (lowest_hz, highest_hz) in RANGES_HZ.items():
         fast, pyin = (

@@ -23,7 +23,16 @@ from common.benchmark import append_row
 from common.data.manifest import Utterance
 from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, percentile
-from trt.client.measuring import Clip, Measured, Offline, measure, measure_live, measure_speech, merged, offline
+from trt.client.measuring import (
+    ClientClip,
+    ClientMeasurement,
+    Offline,
+    measure,
+    measure_live,
+    measure_speech,
+    merged,
+    offline,
+)
 
 What = Literal["one", "many", "captions", "speech"]
 TURNS = 4  # of a server's clients and of the same work without a server
@@ -102,7 +111,7 @@ def main(cfg: ServingConfig) -> int:
     return 1 if wrong else 0
 
 
-def _in_turns(cfg: ServingConfig, url: str, clips: list[Clip]) -> tuple[Measured, Offline]:
+def _in_turns(cfg: ServingConfig, url: str, clips: list[ClientClip]) -> tuple[ClientMeasurement, Offline]:
     """What many clients get, and what the same recordings take without a server, in turns: what disturbs the machine
     disturbs both. Of the latter the medians."""
     short, loads, others = cfg.seconds / TURNS, [], []

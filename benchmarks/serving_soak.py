@@ -29,11 +29,12 @@ import soundfile
 import torch
 from tyro.conf import Positional, arg
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.benchmark import append_row
 from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, content_of, percentile
-from trt.client.measuring import Clip, measure
+from trt.client.measuring import ClientClip, measure
 from trt.serving.limits import TRIM_SECONDS
 
 LOOKS = 12  # at the memory, that are written down
@@ -240,7 +241,7 @@ def attack(port: int, *, until: float, huge_mb: int, draw: random.Random) -> Cou
     return found
 
 
-def clips_of(inputs: Sequence[Path]) -> list[Clip]:
+def clips_of(inputs: Sequence[Path]) -> list[ClientClip]:
     """The recordings as they are sent."""
     items, problems = find_recordings(list(inputs))
     if problems or not items:
@@ -248,7 +249,7 @@ def clips_of(inputs: Sequence[Path]) -> list[Clip]:
     found = []
     for item in items:
         content, name = content_of(item.source)
-        found.append(Clip(content, name, audio.info(audio.Held(content, name)).seconds))
+        found.append(ClientClip(content, name, waveform.info(waveform.Held(content, name)).seconds))
     return found
 
 

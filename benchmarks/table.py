@@ -16,5 +16,7 @@ class Table:
     """Heading -> format of what a row says. With `spread`, one format under the heading "{}"."""
     where: dict[str, Any] = field(default_factory=dict)
     """Values that rows must have to be shown."""
+    sizes: tuple[str, ...] = ("seconds_of_audio", "batch", "frames", "labels", "classes")
+    """Fields of which more takes longer."""
     spread: str = ""
     """A field with a column for each of its values."""

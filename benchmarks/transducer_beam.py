@@ -7,7 +7,7 @@ MODEL: a checkpoint. TEST: a manifest or corpus folder. TRAIN: that of the train
 counts. Words that these have at most --rare times are the phrases of the recordings that have them. With --noise DB
 there is white noise in all recordings, so many decibels below them. Seconds of processor time of the decoders, without
 the encoder, the sides in turns. "random": only the time and the labels found, of heads of the size of published ones,
-random, which decoded greedily emit as often as those (`transducer.benchmark.heads`), with a 4-gram of what they emit
+random, which decoded greedily emit as often as those (`fastconformer.benchmark.heads`), with a 4-gram of what they emit
 elsewhere. Rows go to benchmarks/results/transducer_beam.jsonl.
 """
 
@@ -22,20 +22,19 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 import ctc
-import transducer
-from common import audio
-from common.benchmark import append_row, compare, ratio
+import fastconformer
+from common.audio import waveform
+from common.benchmark import append_row, compare, ratio, spread
 from common.data.manifest import read_manifest
-from common.metrics import word_errors
 from common.recognition.decoding import DecodingOptions
+from common.recognition.metrics import word_errors
 from common.text.normalize import normalize_english
 from ctc.ngram import estimate
-from transducer.beam import BeamOptions, BeamSearch, Candidate
-from transducer.benchmark.heads import calibrate, random_frames, random_heads
-from transducer.decoder import Decoder
-from transducer.hypotheses import Hypothesis
-from transducer.searching import INTERNAL_SHARE
-from transducer.weights import Decoded
+from fastconformer.benchmark.heads import calibrate, random_frames, random_heads
+from fastconformer.hearing.searching import INTERNAL_SHARE
+from fastconformer.hypotheses import DecodedLabels, Hypothesis
+from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
+from fastconformer.transducer.decoder import Decoder
 
 CPU = torch.device("cpu")
 Texts = list[str]
@@ -64,7 +63,7 @@ def main() -> None:
     if options.model == "random":
         of_random_heads(options)
         return
-    asr = transducer.load(options.model, device="cpu")
+    asr = fastconformer.load(options.model, device="cpu")
     texts = [normalize_english(u.text) for u in read_manifest(options.train).utterances]
     utterances = read_manifest(options.test).utterances[: options.limit]
     references = [normalize_english(u.text) for u in utterances]
@@ -97,6 +96,7 @@ def main() -> None:
             "wer": round(100 * rate(references, hypotheses, range(len(references))), 2),
             "wer_of_rare": round(100 * rate(references, hypotheses, has_rare), 2),
             "n": options.repeats,
+            "spread": spread(times[name]),
             "ms_p50": round(times[name].percentile(50), 1),
             "times_greedy": round(ratio(times[name], times["greedy"]), 2),
         }
@@ -111,14 +111,14 @@ def of_random_heads(options: argparse.Namespace) -> None:
         frames = random_frames(weights, options.batch, 150)
         calibrate(weights, *frames)
         greedy, beam = Decoder(weights), BeamSearch(weights)
-        fused = BeamSearch(weights, BeamOptions(internal_weight=internal))
+        fused = BeamSearch(weights, TransducerBeamOptions(internal_weight=internal))
         labels = [f"<{i}>" for i in range(weights.blank)]
         texts = [one.tokens for one in greedy(*random_frames(weights, 256, 150, seed=2))]
         model = estimate([[labels[i] for i in tokens] for tokens in texts], order=4)
         own = ctc.ScorerOptions(unit="token", weight=options.weight, word_bonus=options.word_bonus)
         scorer = ctc.Scorer(labels, model=model, options=own)
         bonus = f", bonus {options.word_bonus:g}" if options.word_bonus else ""
-        sides: dict[str, Callable[[], Sequence[Decoded | list[Candidate]]]] = {
+        sides: dict[str, Callable[[], Sequence[DecodedLabels | list[BeamCandidate]]]] = {
             "greedy": lambda greedy=greedy, frames=frames: greedy(*frames),
             f"greedy, 4-gram{bonus}": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(
                 *frames, scorers=scorer, internal_weight=internal
@@ -139,6 +139,7 @@ def of_random_heads(options: argparse.Namespace) -> None:
                 "internal_weight": round(internal, 3),
                 "labels": sum(len(one.tokens) for one in best),
                 "n": options.repeats,
+                "spread": spread(of_side),
                 "ms_p50": round(of_side.percentile(50), 1),
                 "times_greedy": round(ratio(of_side, times["greedy"]), 2),
             }
@@ -166,12 +167,12 @@ def variants(arpa: Path, options: argparse.Namespace) -> dict[str, dict]:
 
 
 def encoded(
-    asr: transducer.Recognizer, utterances: Sequence, batch: int, noise: float | None, *, seed: int = 0
+    asr: fastconformer.Recognizer, utterances: Sequence, batch: int, noise: float | None, *, seed: int = 0
 ) -> list[tuple[torch.Tensor, list[int]]]:
     """Encoder frames, `batch` utterances at once; `seed` draws the noise."""
     frames, random = [], torch.Generator().manual_seed(seed)
     for utterance in utterances:
-        samples = torch.from_numpy(audio.read(utterance.audio, sample_rate=16_000, **utterance.piece()).samples)
+        samples = torch.from_numpy(waveform.read(utterance.audio, sample_rate=16_000, **utterance.piece()).samples)
         samples = with_noise(samples, noise, random)
         frames.append(asr.encode(*asr.features(samples[None], torch.tensor([len(samples)]))).encoded_BSC[0])
     groups = [frames[i : i + batch] for i in range(0, len(frames), batch)]
@@ -186,7 +187,7 @@ def with_noise(samples_N: torch.Tensor, decibels: float | None, random: torch.Ge
 
 
 def side(
-    asr: transducer.Recognizer,
+    asr: fastconformer.Recognizer,
     batches: Sequence[tuple[torch.Tensor, list[int]]],
     batch: int,
     options: DecodingOptions,

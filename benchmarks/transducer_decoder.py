@@ -3,18 +3,19 @@
     OMP_NUM_THREADS=1 python benchmarks/transducer_decoder.py [--repeats 5] [--clips 32] [--frames 150]
 
 Both decode the same clips in batches, from encoder frames to lists of labels; heads of the size of NVIDIA's large
-models, random, with biases that make blanks and durations as frequent as Parakeet's are (`transducer.benchmark.heads`).
-Seconds of processor time, the sides in turns; both have to find the same.
+models, random, with biases that make blanks and durations as frequent as Parakeet's are
+(`fastconformer.benchmark.heads`). Seconds of processor time, the sides in turns; both have to find the same.
 """
 
 from functools import partial
 
 from benchmarks.decoders import MAX_SYMBOLS, Rival, against, parsed
-from transducer.benchmark.label_looping import LabelLooping
-from transducer.weights import Decoded, DecoderWeights
+from fastconformer.benchmark.label_looping import LabelLooping
+from fastconformer.hypotheses import DecodedLabels
+from fastconformer.transducer.weights import DecoderWeights
 
 
-def label_looping(weights: DecoderWeights) -> "partial[list[Decoded]]":
+def label_looping(weights: DecoderWeights) -> "partial[list[DecodedLabels]]":
     """The published algorithm with these weights."""
     return partial(LabelLooping(weights), max_symbols=MAX_SYMBOLS)
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from common.benchmark import Timings, append_row, compare, peak_memory, ratio
-from transducer.benchmark.loss_sides import (
+from common.benchmark import Timings, append_row, compare, peak_memory, ratio, spread
+from fastconformer.benchmark.loss_sides import (
     JointProblem,
     LossProblem,
     antidiagonals,
@@ -27,9 +27,9 @@ from transducer.benchmark.loss_sides import (
     trained_problems,
     unfused_logits,
 )
-from transducer.fused_loss import joint_loss
-from transducer.losses import SKIP_BELOW, rnnt_loss, tdt_loss
-from transducer.plain_losses import plain_losses
+from fastconformer.transducer.fused_loss import joint_loss
+from fastconformer.transducer.losses import SKIP_BELOW, rnnt_loss, tdt_loss
+from fastconformer.transducer.plain_losses import plain_losses
 
 CPU = torch.device("cpu")
 DURATIONS = (0, 1, 2, 3, 4)
@@ -55,7 +55,7 @@ def loss_rows(repeats: int) -> Iterator[Row]:
             times = gradients(sides, problem.logits_BTUW.detach(), repeats)
             row: Row = {"metric": "loss and gradient", "loss": loss, **shape, "other": other, "n": repeats}
             row |= {"in_place_ms_p50": times["in place"].percentile(50), "ms_p50": times["ours"].percentile(50)}
-            row |= {"other_ms_p50": times[other].percentile(50)}
+            row |= {"other_ms_p50": times[other].percentile(50), "spread": spread(*times.values())}
             row |= {"in_place_times_faster": ratio(times[other], times["in place"])}
             row |= {"times_faster": ratio(times[other], times["ours"])}
             yield row
@@ -144,6 +144,7 @@ def fused_rows(repeats: int) -> Iterator[Row]:
     error = max(float((a - b).norm() / b.norm()) for a, b in zip(most, whole, strict=True))
     row = {"metric": "fused time", "batch": 1, **shape, "skip_below": SKIP_BELOW, "kept": kept_share(one), "n": repeats}
     row |= {f"{name.replace(' ', '_')}_ms_p50": timings.percentile(50) for name, timings in times.items()}
+    row["spread"] = spread(*times.values())
     row |= {
         "all_cells_times_torch": ratio(times["all cells"], times["torch"]),
         "times_faster_than_torch": ratio(times["torch"], times["fused"]),
@@ -181,6 +182,7 @@ def trained_rows(path: str, manifest: str, repeats: int) -> Iterator[Row]:
     row |= {"joint": weight_WJ.shape[1], "outputs": weight_WJ.shape[0], "skip_below": SKIP_BELOW}
     row |= {"kept": sum(kept) / len(kept)}
     row |= {f"{name.replace(' ', '_')}_ms_p50": timings.percentile(50) for name, timings in times.items()}
+    row["spread"] = spread(*times.values())
     row |= {
         "all_cells_times_transformers": ratio(times["all cells"], times["transformers"]),
         "times_faster_than_transformers": ratio(times["transformers"], times["fused"]),

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.decoders import MAX_SYMBOLS, Rival, against, parsed
-from transducer.weights import DecoderWeights
+from fastconformer.transducer.weights import DecoderWeights
 
 
 class NeMo:

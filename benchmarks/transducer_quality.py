@@ -18,16 +18,16 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-import transducer
+import fastconformer
 from benchmarks.transducer_beam import with_noise
-from common import audio
+from common.audio import waveform
 from common.benchmark import append_row
 from common.data.manifest import Utterance, read_sources
-from common.metrics import word_errors
-from common.precision import Precision
+from common.devices.precision import Precision
+from common.recognition.metrics import word_errors
 from common.recognition.transcripts import Transcript
 from common.text.normalize import normalize_english
-from transducer.recognizer import Head
+from fastconformer.recognizer import Head
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "fp16")
 HEADS: tuple[Head, ...] = ("transducer", "ctc")
@@ -51,7 +51,7 @@ def main() -> None:
     name = options.checkpoint.parent.name
     for head in HEADS:
         for precision in PRECISIONS:
-            asr = transducer.load(options.checkpoint, device="cpu", precision=precision, head=head)
+            asr = fastconformer.load(options.checkpoint, device="cpu", precision=precision, head=head)
             heard = asr.transcribe(utterances)
             errors = word_errors(references, [normalize_english(transcript.text) for transcript in heard])
             row = {"metric": "wer", "config": name, "head": head, "precision": precision, "wer": round(errors.rate, 5)}
@@ -77,7 +77,7 @@ def compare_precisions(checkpoint: Path, utterances: Sequence[Utterance], noises
     references = [normalize_english(utterance.text) for utterance in utterances] * len(noises)
     full: dict[Head, list[str]] = {}
     for precision in PRECISIONS:
-        asr = transducer.load(checkpoint, device="cpu", precision=precision)
+        asr = fastconformer.load(checkpoint, device="cpu", precision=precision)
         sounds = noisy(utterances, noises, asr.feature_config.sample_rate)
         for head, texts in written(asr, sounds).items():
             errors = word_errors(references, texts)
@@ -92,11 +92,11 @@ def compare_precisions(checkpoint: Path, utterances: Sequence[Utterance], noises
 def noisy(utterances: Sequence[Utterance], noises: Sequence[float | None], rate: int) -> list[torch.Tensor]:
     """All utterances with the first noise, then all with the second, and so on."""
     random = torch.Generator().manual_seed(0)
-    clean = [torch.from_numpy(audio.read(u.audio, sample_rate=rate, **u.piece()).samples) for u in utterances]
+    clean = [torch.from_numpy(waveform.read(u.audio, sample_rate=rate, **u.piece()).samples) for u in utterances]
     return [with_noise(samples_N, noise, random) for noise in noises for samples_N in clean]
 
 
-def written(asr: transducer.Recognizer, sounds: Sequence[torch.Tensor], batch: int = 8) -> dict[Head, list[str]]:
+def written(asr: fastconformer.Recognizer, sounds: Sequence[torch.Tensor], batch: int = 8) -> dict[Head, list[str]]:
     """Texts by head, greedily, of frames that are encoded once for both."""
     found: dict[Head, dict[int, str]] = {head: {} for head in HEADS}
     by_length = sorted(range(len(sounds)), key=lambda i: len(sounds[i]))

@@ -17,9 +17,9 @@ import onnxruntime
 import torch
 
 import fastpitch
-from common import checkpoint, config
+from common import config
 from common.benchmark import append_row, compare, ratio
-from common.logging import processor_flags
+from common.runs import checkpoint
 from fastpitch import export as fastpitch_export
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import Config
@@ -27,9 +27,9 @@ from fastpitch.acoustic.model import FastPitch
 from fastpitch.front.symbols import TextProcessor
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun
-from trt.export import ExportConfig
-from trt.export import main as export
-from trt.runtime import Model
+from trt.export.command import ExportConfig
+from trt.export.command import main as export
+from trt.runtime.recognizer import OnnxModel
 
 CPU = torch.device("cpu")
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -61,7 +61,7 @@ def main() -> None:
         paths = saved(Path(place))
         for path in paths:
             export(ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
-        runtime = [Model(path.with_suffix(".onnx"), threads=1) for path in paths]
+        runtime = [OnnxModel(path.with_suffix(".onnx"), threads=1) for path in paths]
         tts, vocoder = fastpitch.load(paths[0], device="cpu"), fastpitch.load_vocoder(paths[1], device="cpu")
     graph = fastpitch_export.graph(tts)
     shape = 1, options.symbols
@@ -93,7 +93,7 @@ def main() -> None:
     )  # fmt: skip
     for side, times in timings.items():
         row = {"config": "fastpitch + istft", "side": side, "seconds_of_audio": round(seconds, 2), "threads": 1}
-        row |= {"clock": "processor", "onnxruntime": onnxruntime.__version__, "processor_flags": processor_flags()}
+        row |= {"clock": "processor", "onnxruntime": onnxruntime.__version__}
         row |= times.summary()
         row["times_real_time"] = round(1000 * seconds / row["p50"], 1)
         row["times_faster_than_eager"] = round(ratio(timings["eager"], times), 2)

@@ -28,11 +28,12 @@ from torch import Tensor
 import fastpitch
 from benchmarks import judges
 from benchmarks.judges import JUDGES, Clip, Judge
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.benchmark import append_row
-from common.checkpoint import CheckpointError
 from common.data.manifest import ManifestError, Utterance, read_sources
 from common.features import TTS, LogMel
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.griffin_lim import griffin_lim
 from fastpitch.acoustic.harmonics import through_unvoiced
 from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
@@ -212,7 +213,7 @@ def lines(root: Path, path: Path | None) -> list[Utterance]:
 def recordings(utterances: Sequence[Utterance]) -> list[Clip]:
     """The recordings at the rate of mel spectrograms."""
     rate = TTS.sample_rate
-    return [Clip(audio.read(each.audio, sample_rate=rate).samples, rate, each.text) for each in utterances]
+    return [Clip(waveform.read(each.audio, sample_rate=rate).samples, rate, each.text) for each in utterances]
 
 
 def others(root: Path, heard: Sequence[Utterance]) -> list[Clip]:
@@ -220,7 +221,7 @@ def others(root: Path, heard: Sequence[Utterance]) -> list[Clip]:
     names = {Path(str(each.audio)).name for each in heard}
     paths = [path for path in sorted((root / "wavs").glob("*.wav")) if path.name not in names]
     chosen = paths[:: max(1, len(paths) // READER_CLIPS)][:READER_CLIPS]
-    return [Clip(audio.read(path, sample_rate=TTS.sample_rate).samples, TTS.sample_rate) for path in chosen]
+    return [Clip(waveform.read(path, sample_rate=TTS.sample_rate).samples, TTS.sample_rate) for path in chosen]
 
 
 if __name__ == "__main__":

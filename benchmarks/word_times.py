@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import fastpitch
-from common import espeak
+from common.audio import espeak
 from common.benchmark import append_row
 from common.data.sentences import sentences
 from fastpitch.speaking import times
@@ -42,8 +42,10 @@ def main() -> None:
     accent = {"en": "en-us", "de": "de"}[options.language]
     method, voice = [], []
     for text in sentences(options.sentences, subset="test", seed=1, language=options.language):
-        true, starts_W = said(text, espeak.Voice(language=accent, variant="f2", words_per_minute=WORDS_PER_MINUTE))
-        other, other_W = said(text, espeak.Voice(language=accent, variant="f2", words_per_minute=180, pitch=55))
+        true, starts_W = said(
+            text, espeak.EspeakVoice(language=accent, variant="f2", words_per_minute=WORDS_PER_MINUTE)
+        )
+        other, other_W = said(text, espeak.EspeakVoice(language=accent, variant="f2", words_per_minute=180, pitch=55))
         method.append(carried(true, starts_W, other) - other_W)
         spoken = tts.say(text, vocoder)
         given_W = np.array([word.start for word in times.words(spoken)])
@@ -52,7 +54,7 @@ def main() -> None:
     report("the voice against the alignment", voice, options.language)
 
 
-def said(text: str, voice: espeak.Voice) -> tuple[np.ndarray, np.ndarray]:
+def said(text: str, voice: espeak.EspeakVoice) -> tuple[np.ndarray, np.ndarray]:
     """The sound of a sentence [N], with a whisper of noise, and where its words begin [W], in seconds."""
     speech = espeak.speak(text, voice)
     silence = np.zeros(round(SILENCE_SECONDS * espeak.SAMPLE_RATE), np.float32)

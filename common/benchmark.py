@@ -1,9 +1,11 @@
 """Measuring, and keeping what was measured: rows of benchmarks/results/*.jsonl, from which README tables are rendered.
 
 Warm-up is excluded, the device is synchronised around every single call, percentiles are over single calls, and the
-sides of a comparison take turns in one run.
+sides of a comparison take turns in one run. A row says how far the repeats lie apart, of which commit the code was, and
+how fast the machine multiplies and copies, so that a time can be read as a share of what is possible.
 """
 
+import functools
 import json
 import math
 import os
@@ -19,10 +21,13 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from common.logging import environment
+from common.convolution import native
+from common.machine import commit, environment, processor_flags
+from common.threads import torch_threads
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 Clock = Literal["wall", "processor"]
+COMMIT = commit()  # now, before anything that is measured changes the tree
 CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
 
@@ -37,9 +42,16 @@ class Timings(NamedTuple):
         return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
     def summary(self) -> dict[str, float]:
-        """p50, p90, p95, p99 and mean, as benchmark rows have them."""
+        """p50, p90, p95, p99, mean and spread, as benchmark rows have them."""
         row = {f"p{p}": round(self.percentile(p), 4) for p in (50, 90, 95, 99)}
-        return row | {"mean": round(statistics.fmean(self.milliseconds), 4), "n": len(self.milliseconds)}
+        row |= {"mean": round(statistics.fmean(self.milliseconds), 4), "n": len(self.milliseconds)}
+        return row | {"spread": spread(self)}
+
+
+def spread(*sides: Timings) -> float:
+    """How far repeats lie apart: half of the calls around the median, as a part of it; the most of several sides."""
+    most = max((side.percentile(75) - side.percentile(25)) / side.percentile(50) for side in sides)
+    return round(most, 4)
 
 
 def measure(
@@ -120,9 +132,38 @@ def process_peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
 
 
+@functools.cache
+def limits(device: torch.device) -> dict[str, float | None]:
+    """What no code is faster than on this machine, measured: 10^9 floating-point operations a second of a loop of
+    multiply-adds in float32 on one thread of a CPU (None where native code is missing), or of float16 matrices on a
+    GPU; 10^9 bytes a second that a copy reads and writes."""
+    rounds, operations = 1 << 18, 0
+    calls: dict[str, Callable[[], object]] = {}
+    if device.type == "cuda":
+        a, b = torch.ones(2, 4096, 4096, device=device, dtype=torch.float16)
+        operations = 2 * 4096**3
+        calls["multiply"] = lambda: torch.matmul(a, b)
+    elif library := native.load():
+        operations = 2 * rounds * library.convolution_multiply_adds(0)
+        calls["multiply"] = lambda: library.convolution_multiply_adds(rounds)
+    source = torch.ones(1 << 25, device=device)
+    copied = torch.empty_like(source)
+    calls["copy"] = lambda: copied.copy_(source)
+    clock = time.perf_counter if device.type == "cuda" else time.process_time  # others may use the cores too
+    with torch_threads(1):
+        times = compare(calls, device=device, repeats=15, clock=clock)
+    fastest = {name: min(side.milliseconds) for name, side in times.items()}
+    return {
+        "peak_gflops": round(operations / fastest["multiply"] / 1e6, 1) if operations else None,
+        "copy_gb_per_second": round(2 * source.nbytes / fastest["copy"] / 1e6, 1),
+    }
+
+
 def append_row(name: str, row: Mapping[str, Any], *, device: torch.device, folder: Path = RESULTS) -> dict[str, Any]:
-    """Appends `row`, with date, commit, device and versions, to `<folder>/<name>.jsonl`; returns what was written."""
-    full = {"date": date.today().isoformat(), **environment(device), **row}
+    """Appends `row`, with date, commit, device, its limits and versions, to `<folder>/<name>.jsonl`; returns what was
+    written."""
+    about = environment(device) | {"commit": COMMIT, "processor_flags": processor_flags()}
+    full = {"date": date.today().isoformat(), **about, **limits(device), **row}
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(full) + "\n")

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from common.files import decoded
+from common.files.atomic import decoded
 from common.interruption import discard_output, ended_by_the_user
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ def build(cls: type[T], settings: Mapping[str, Any], source: str, _prefix: str =
             near = difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean {_prefix}{near[0]}?" if near else f"known: {', '.join(sorted(fields))}"
             raise ConfigError(f"{source}: unknown key {_prefix}{key}; {hint}")
-    over = {key: _over_default(fields[key], value) for key, value in settings.items()}
+    over = {key: _over_default(fields[key], value, source) for key, value in settings.items()}
     values = {key: _convert(value, hints[key], source, f"{_prefix}{key}") for key, value in over.items()}
     try:
         return cls(**values)
@@ -241,13 +241,13 @@ def to_toml(config: Any) -> str:
     return "\n".join(_toml_lines(to_dict(config), ())).lstrip("\n") + "\n"
 
 
-def _over_default(field: "dataclasses.Field[Any]", value: Any) -> Any:
+def _over_default(field: "dataclasses.Field[Any]", value: Any, source: str) -> Any:
     """A table holds only what differs from the field's default, which may not be that of the field's class."""
     factory: Any = field.default_factory
     default = field.default if factory is dataclasses.MISSING else factory()
     if not isinstance(value, Mapping) or not dataclasses.is_dataclass(default) or isinstance(default, type):
         return value
-    return _merged(to_dict(default), value)
+    return _merged(to_dict(default), _renamed(value, getattr(default, "RENAMED", {}), source))
 
 
 def _renamed(settings: Mapping[str, Any], names: Mapping[str, str], source: str) -> dict[str, Any]:

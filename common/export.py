@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
-from common.features import LogMel, LogMelConfig
+from common.features import LogMel, LogMelConfig, heard_frames
 
 
 class ExportGraph(NamedTuple):
@@ -54,9 +54,10 @@ def features_example(bands: int, frames: Sequence[int]) -> dict[str, Tensor]:
 
 
 def samples_example(samples: Sequence[int], *, offset: float = 0.0) -> dict[str, Tensor]:
-    """Noise around `offset` as utterances of so many samples."""
+    """Noise around `offset` as utterances of so many samples, with digital silence in those that are long enough."""
     noise = torch.Generator().manual_seed(sum(samples))
     audio_BN = offset + 0.1 * torch.randn(len(samples), max(samples), generator=noise)
+    audio_BN[:, 3_000:5_000] = 0.0
     return {"audio_BN": audio_BN, "samples_B": torch.tensor(samples)}
 
 
@@ -160,6 +161,7 @@ class PlainLogMel(nn.Module):
 
     basis_K1N: Tensor
     filters_FK: Tensor
+    noise_K1: Tensor
 
     def __init__(self, log_mel: LogMel):
         super().__init__()
@@ -169,6 +171,8 @@ class PlainLogMel(nn.Module):
         basis_KN = torch.cat([phase_KN.cos(), phase_KN.sin()]) * log_mel.window.double().cpu()
         self.register_buffer("basis_K1N", basis_KN.float()[:, None])
         self.register_buffer("filters_FK", log_mel.filters_FK.clone())
+        # One number for every frequency: exporters drop the sum with a single small one.
+        self.register_buffer("noise_K1", torch.full((len(basis_KN) // 2, 1), log_mel.noise_power))
 
     def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
         """features_BFT, zero beyond each utterance's frames, and frames_B."""
@@ -180,7 +184,7 @@ class PlainLogMel(nn.Module):
         signal_BN = F.pad(signal_BN, (0, cfg.n_fft))[:, : signal_BN.shape[1] + missing]
         parts_BKT = F.conv1d(signal_BN[:, None], self.basis_K1N, stride=cfg.hop_samples)
         real_BKT, imaginary_BKT = parts_BKT.chunk(2, 1)
-        energy_BKT = real_BKT.square() + imaginary_BKT.square()
+        energy_BKT = real_BKT.square() + imaginary_BKT.square() + self.noise_K1
         if cfg.spectrum == "magnitude":
             energy_BKT = energy_BKT.sqrt()
         mel_BFT = torch.matmul(self.filters_FK, energy_BKT)
@@ -189,7 +193,7 @@ class PlainLogMel(nn.Module):
         log_BFT = (mel_BFT.clamp(min=cfg.log_floor) if is_guard else mel_BFT + cfg.log_floor).log()
         frame_T = torch.arange(n_frames, device=audio_BN.device)
         keep_B1T = (frame_T < frames_B[:, None, None]).to(log_BFT.dtype)
-        return _normalized(log_BFT, keep_B1T, frames_B, cfg), frames_B
+        return _normalized(log_BFT, keep_B1T, cfg), frames_B
 
     def _continued(self, signal_BN: Tensor, samples_B: Tensor) -> Tensor:
         """Half a transform before and after each utterance, reflected there or silent; zeros after that."""
@@ -213,16 +217,18 @@ def _emphasized(audio_BN: Tensor, coefficient: float) -> Tensor:
     return audio_BN - coefficient * F.pad(audio_BN, (1, 0))[:, :-1]
 
 
-def _normalized(features_BFT: Tensor, keep_B1T: Tensor, frames_B: Tensor, cfg: LogMelConfig) -> Tensor:
+def _normalized(features_BFT: Tensor, keep_B1T: Tensor, cfg: LogMelConfig) -> Tensor:
     """As `common.features.normalize`, in operations that every runtime has."""
     features_BFT = features_BFT * keep_B1T
     if cfg.normalize == "none":
         return features_BFT
     dims = [2] if cfg.normalize == "per_feature" else [1, 2]
     bands = 1 if cfg.normalize == "per_feature" else features_BFT.shape[1]
-    count_B11 = (frames_B * bands)[:, None, None].to(features_BFT.dtype)
-    mean_B_1 = features_BFT.sum(dims, keepdim=True) / count_B11.clamp(min=1)
+    heard_B1T = heard_frames(features_BFT, keep_B1T, cfg.heard_db)
+    count_B11 = heard_B1T.sum(2, keepdim=True) * bands
+    mean_B_1 = (features_BFT * heard_B1T).sum(dims, keepdim=True) / count_B11.clamp(min=1)
     centred_BFT = (features_BFT - mean_B_1) * keep_B1T
-    deviation_B_1 = (centred_BFT.square().sum(dims, keepdim=True) / (count_B11 - 1).clamp(min=1)).sqrt()
+    squares_BFT = centred_BFT.square() * heard_B1T
+    deviation_B_1 = (squares_BFT.sum(dims, keepdim=True) / (count_B11 - 1).clamp(min=1)).sqrt()
     is_constant_B_1 = deviation_B_1 <= 1e-5 * mean_B_1.abs()
     return torch.where(is_constant_B_1, torch.zeros_like(centred_BFT), centred_BFT / (deviation_B_1 + 1e-5))

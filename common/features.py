@@ -2,20 +2,20 @@
 
 Legend: B utterances, N samples, T frames, F mel bins, K frequencies of the Fourier transform.
 
-Every random number comes from a seed that the caller gives. Nothing here modifies its input.
+Nothing here is random, and nothing modifies its input.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from common.config import check_not_negative, check_positive
+from common.devices.precision import float32_math
 from common.lengths import inside, utterances_per_block
-from common.precision import float32_math
 
 # Utterances are taken in blocks of about this many values, which stay in the cache of a CPU from one pass to the next,
 # and which bound the memory of the transform on a GPU.
@@ -29,6 +29,7 @@ Count = TypeVar("Count", int, Tensor)
 class LogMelConfig:
     """From samples to log-mel features."""
 
+    RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor"}
     # The defaults are the recipe of Jasper and QuartzNet; others are below, beginning with `TTS`.
     sample_rate: int = 16_000
     """Sample rate of the audio, in Hz."""
@@ -50,14 +51,18 @@ class LogMelConfig:
     """Spectrum that the mel filters are applied to."""
     preemphasis: float = 0.97
     """Factor of the pre-emphasis x[n] - preemphasis * x[n-1]; 0 for none."""
-    dither: float = 1e-5
-    """Standard deviation of the noise that is added in training, against exact zeros."""
+    noise_floor: float = 1e-5
+    """Standard deviation of the white noise whose expected power is added to every spectrum, against the logarithm of
+    digital silence: the dither of the published recipes without its randomness; 0 for none."""
     log_guard: Literal["add", "clamp"] = "add"
     """Guard against the logarithm of 0: log(x + log_floor) for add, log(max(x, log_floor)) for clamp."""
     log_floor: float = 1e-20
     """Smallest value of which the logarithm is taken, or that is added to each; see log_guard."""
     normalize: Literal["per_feature", "all_features", "none"] = "per_feature"
     """Normalisation over the frames of an utterance to mean 0 and deviation 1: per mel bin, of all bins, or none."""
+    heard_db: float = 0.0
+    """Decibels below the loudest frame down to which frames count in mean and deviation, so that silence around and
+    between words changes neither; 0 for all frames, as the published models have it."""
     edges: Literal["reflect", "zeros"] = "reflect"
     """Samples that a window meets beyond the ends of an utterance: the audio reflected there, or zeros."""
     frame_count: Literal["ceil", "centered", "floor"] = "ceil"
@@ -68,7 +73,7 @@ class LogMelConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, "sample_rate", "window_samples", "hop_samples", "mel_bins", "log_floor", "pad_to_multiple")
-        check_not_negative(self, "dither")
+        check_not_negative(self, "noise_floor", "heard_db")
         if self.window_samples % 2 or self.n_fft % 2 or self.window_samples > self.n_fft:
             raise ValueError(
                 f"LogMelConfig: window_samples {self.window_samples} and n_fft {self.n_fft}; "
@@ -96,7 +101,7 @@ TTS = LogMelConfig(
     mel_bins=80,
     spectrum="magnitude",
     preemphasis=0.0,
-    dither=0.0,
+    noise_floor=0.0,
     log_guard="clamp",
     log_floor=1e-5,
     normalize="none",
@@ -135,35 +140,28 @@ class LogMel(nn.Module):
         self.register_buffer("window", None, persistent=False)
         self.register_buffer("filters_FK", None, persistent=False)
         self._set_constants(torch.device("cpu"))
+        self.noise_power = self.cfg.noise_floor**2 * float(self.window.double().square().sum())
+        """What white noise of deviation `noise_floor` adds to every frequency of a power spectrum in expectation."""
 
-    def forward(
-        self, audio_BN: Tensor, samples_B: Tensor, *, seed: int | None = None, window_frames: int = 0
-    ) -> Features:
+    def forward(self, audio_BN: Tensor, samples_B: Tensor, *, window_frames: int = 0) -> Features:
         """Features of `samples_B[b]` samples of each row in [-1, 1]; what follows them is ignored.
 
-        `seed` is for the dither, in training mode only. `window_frames`: frames around each that features are
-        normalised over, 0 for all. Raises ValueError for wrong shapes and for a missing seed.
+        `window_frames`: frames around each that features are normalised over, 0 for all. Raises ValueError for wrong
+        shapes.
         """
         _check_audio(audio_BN, samples_B)
         with torch.autocast(audio_BN.device.type, enabled=False), float32_math("fp32"):
-            audio_BN = self._dithered(audio_BN.float(), seed)
+            audio_BN = audio_BN.float()
             samples_B = samples_B.to(audio_BN.device)
             frames_B = self.cfg.frames(samples_B)
             step = utterances_per_block(audio_BN, TRANSFORM_BLOCK)
             blocks = zip(audio_BN.split(step), samples_B.split(step), strict=True)
             features_BFT = torch.cat([self._log_mel(*block) for block in blocks])
+            kind, heard_db = self.cfg.normalize, self.cfg.heard_db
             if window_frames:
-                return Features(normalize_moving(features_BFT, frames_B, window_frames, self.cfg.normalize), frames_B)
-            return Features(_normalize(features_BFT, frames_B, self.cfg.normalize, out=features_BFT), frames_B)
-
-    def _dithered(self, audio_BN: Tensor, seed: int | None) -> Tensor:
-        if not self.training or not self.cfg.dither:
-            return audio_BN
-        if seed is None:
-            raise ValueError("LogMel: dither in training mode needs a seed; pass seed=..., or leave training mode")
-        noise = torch.Generator(audio_BN.device).manual_seed(seed)
-        noise_BN = torch.randn(audio_BN.shape, generator=noise, device=audio_BN.device)
-        return torch.add(audio_BN, noise_BN, alpha=self.cfg.dither)
+                normal_BFT = normalize_moving(features_BFT, frames_B, window_frames, kind, heard_db)
+                return Features(normal_BFT, frames_B)
+            return Features(_normalize(features_BFT, frames_B, kind, heard_db, out=features_BFT), frames_B)
 
     def _log_mel(self, audio_BN: Tensor, samples_B: Tensor) -> Tensor:
         cfg = self.cfg
@@ -176,10 +174,10 @@ class LogMel(nn.Module):
         precise = torch.float32 if audio_BN.device.type == "mps" else torch.float64
         spectrum_BTK = torch.fft.rfft(pieces_BTN.to(precise))
         if cfg.spectrum == "power":
-            energy_BTK = spectrum_BTK.real.float().square() + spectrum_BTK.imag.float().square()
+            energy_BTK = spectrum_BTK.real.float().square() + spectrum_BTK.imag.float().square() + self.noise_power
         else:
             # Half the time of `abs`; clamped, because the gradient of a square root at zero is not finite.
-            power_BTK = spectrum_BTK.real.square() + spectrum_BTK.imag.square()
+            power_BTK = spectrum_BTK.real.square() + spectrum_BTK.imag.square() + self.noise_power
             energy_BTK = power_BTK.clamp(min=torch.finfo(precise).tiny).sqrt().float()
         mel_BFT = self.filters_FK @ energy_BTK.mT
         guarded_BFT = mel_BFT + cfg.log_floor if cfg.log_guard == "add" else mel_BFT.clamp(min=cfg.log_floor)
@@ -200,14 +198,18 @@ class LogMel(nn.Module):
 
 
 def normalize(
-    features_BFT: Tensor, frames_B: Tensor, kind: Literal["per_feature", "all_features", "none"] = "per_feature"
+    features_BFT: Tensor,
+    frames_B: Tensor,
+    kind: Literal["per_feature", "all_features", "none"] = "per_feature",
+    heard_db: float = 0.0,
 ) -> Tensor:
     """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond them.
 
-    The deviation has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left
-    of them after subtraction is rounding.
+    With `heard_db` mean and deviation are those of the frames that are at most so much below the loudest. The deviation
+    has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left of them after
+    subtraction is rounding.
     """
-    return _normalize(features_BFT, frames_B, kind, out=torch.empty_like(features_BFT))
+    return _normalize(features_BFT, frames_B, kind, heard_db, out=torch.empty_like(features_BFT))
 
 
 def normalize_moving(
@@ -215,6 +217,7 @@ def normalize_moving(
     frames_B: Tensor,
     window_frames: int,
     kind: Literal["per_feature", "all_features", "none"] = "per_feature",
+    heard_db: float = 0.0,
 ) -> Tensor:
     """As `normalize`, over the `window_frames` frames around each, which are as many at the ends of an utterance.
 
@@ -226,26 +229,37 @@ def normalize_moving(
     is_one, bins = kind == "all_features", features_BFT.shape[1] if kind == "all_features" else 1
     # Sums over windows are differences of sums from the start, which need their digits; of differences from the mean.
     precise = torch.float32 if features_BFT.device.type == "mps" else torch.float64
-    keep_B1T = _inside(features_BFT, frames_B).to(precise)
-    centred_BFT = features_BFT * keep_B1T
-    whole = centred_BFT.sum((1, 2) if is_one else 2, keepdim=True) / (bins * frames_B[:, None, None]).clamp(min=1)
-    centred_BFT = (centred_BFT - whole) * keep_B1T
+    keep_B1T = _inside(features_BFT, frames_B)
+    heard_B1T = heard_frames(features_BFT, keep_B1T, heard_db).to(precise)
+    features_BFT, keep_B1T = features_BFT.to(precise), keep_B1T.to(precise)
+    whole = (features_BFT * heard_B1T).sum((1, 2) if is_one else 2, keepdim=True)
+    whole = whole / (bins * heard_B1T.sum(2, keepdim=True)).clamp(min=1)
+    centred_BFT = (features_BFT - whole) * keep_B1T
     first_BT = torch.arange(features_BFT.shape[2], device=features_BFT.device) - window_frames // 2
     first_BT = torch.minimum(first_BT, (frames_B - window_frames)[:, None]).clamp(min=0)
     last_BT = torch.minimum(first_BT + window_frames, frames_B[:, None])
 
     def over_windows(values_BFT: Tensor) -> Tensor:
+        values_BFT = values_BFT * heard_B1T
         sums_BFT = nn.functional.pad((values_BFT.sum(1, keepdim=True) if is_one else values_BFT).cumsum(2), (1, 0))
         last, first = (at_BT[:, None].expand(-1, sums_BFT.shape[1], -1) for at_BT in (last_BT, first_BT))
         return sums_BFT.gather(2, last) - sums_BFT.gather(2, first)
 
-    count_B1T = bins * (last_BT - first_BT)[:, None].clamp(min=1)
+    count_B1T = bins * over_windows(heard_B1T).clamp(min=1)
     mean_BFT = over_windows(centred_BFT) / count_B1T
     squares_BFT = (over_windows(centred_BFT.square()) - count_B1T * mean_BFT.square()).clamp(min=0)
     deviation_BFT = (squares_BFT / (count_B1T - 1).clamp(min=1)).sqrt()
     constant_BFT = deviation_BFT <= 1e-5 * (whole + mean_BFT).abs()
     scale_BFT = (deviation_BFT + 1e-5).masked_fill(constant_BFT, torch.inf).reciprocal()
-    return ((centred_BFT - mean_BFT) * scale_BFT * keep_B1T).to(features_BFT.dtype)
+    return ((centred_BFT - mean_BFT) * scale_BFT * keep_B1T).float()
+
+
+def heard_frames(features_BFT: Tensor, keep_B1T: Tensor, heard_db: float) -> Tensor:
+    """Those of the frames to keep that are at most `heard_db` below the loudest of an utterance, as `keep_B1T` is."""
+    if not heard_db:
+        return keep_B1T
+    energy_B1T = features_BFT.exp().sum(1, keepdim=True) * keep_B1T
+    return (energy_B1T >= 10 ** (-heard_db / 10) * energy_B1T.amax(2, keepdim=True)).to(keep_B1T.dtype) * keep_B1T
 
 
 def mel_filters(cfg: LogMelConfig) -> np.ndarray:
@@ -315,24 +329,25 @@ def _reflect_index(index_BR: Tensor, samples_B1: Tensor) -> Tensor:
     return last_B1 - (last_B1 - index_BR.remainder((2 * last_B1).clamp(min=1))).abs()
 
 
-def _normalize(features_BFT: Tensor, frames_B: Tensor, kind: str, *, out: Tensor) -> Tensor:
+def _normalize(features_BFT: Tensor, frames_B: Tensor, kind: str, heard_db: float, *, out: Tensor) -> Tensor:
     keep_B1T = _inside(features_BFT, frames_B)
     if kind == "none":
         return features_BFT.mul_(keep_B1T) if out is features_BFT else torch.mul(features_BFT, keep_B1T, out=out)
     dims = (1, 2) if kind == "all_features" else 2
+    heard_B1T = heard_frames(features_BFT, keep_B1T, heard_db)
     # The product with the mask sums over the frames of an utterance in one pass.
-    sum_BF1, count_B11 = torch.bmm(keep_B1T, features_BFT.mT).mT, frames_B[:, None, None]
+    sum_BF1, count_B11 = torch.bmm(heard_B1T, features_BFT.mT).mT, heard_B1T.sum(2, keepdim=True)
     if kind == "all_features":
         sum_BF1, count_B11 = sum_BF1.sum(1, keepdim=True), count_B11 * features_BFT.shape[1]
     mean_BF1 = sum_BF1 / count_B11.clamp(min=1)
     rounding_BF1 = 1e-5 * mean_BF1.abs()
     root_B11 = (count_B11 - 1).clamp(min=1).sqrt()
     step = utterances_per_block(features_BFT, NORMALIZE_BLOCK)
-    tensors = (features_BFT, keep_B1T, mean_BF1, root_B11, rounding_BF1, out)
-    for features, keep, mean, root, rounding, result in zip(*(x.split(step) for x in tensors), strict=True):
+    tensors = (features_BFT, keep_B1T, heard_B1T, mean_BF1, root_B11, rounding_BF1, out)
+    for features, keep, heard, mean, root, rounding, result in zip(*(x.split(step) for x in tensors), strict=True):
         torch.sub(features, mean, out=result).mul_(keep)
         # A norm is thirty times as fast as torch.std.
-        deviation = torch.linalg.vector_norm(result, dim=dims, keepdim=True) / root
+        deviation = torch.linalg.vector_norm(result * heard if heard_db else result, dim=dims, keepdim=True) / root
         result.mul_((deviation + 1e-5).masked_fill_(deviation <= rounding, torch.inf).reciprocal_())
     return out
 

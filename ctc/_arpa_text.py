@@ -45,7 +45,7 @@ class WordsTable(ctypes.Structure):
     )
 
 
-class Level(Protocol):
+class FilledLevel(Protocol):
     """`ctc.arpa.Level`, whose arrays are filled."""
 
     @property
@@ -61,7 +61,7 @@ class Level(Protocol):
         """float64 [N]."""
 
 
-class Words:
+class ArpaWords:
     """The words of the 1-grams, by where they are in the text."""
 
     def __init__(self, starts: np.ndarray, lengths: np.ndarray) -> None:
@@ -74,7 +74,7 @@ class Words:
         )
 
     @classmethod
-    def empty(cls, capacity: int) -> "Words":
+    def empty(cls, capacity: int) -> "ArpaWords":
         """Room for as many words."""
         return cls(np.empty(capacity, np.int64), np.empty(capacity, np.int32))
 
@@ -109,14 +109,16 @@ def line_before(text: bytes, place: Place) -> bytes:
     return text[text.rfind(b"\n", 0, end) + 1 : end]
 
 
-def read_level(library: ctypes.CDLL, text: bytes, order: int, level: Level, words: Words, place: Place) -> Status:
+def read_level(
+    library: ctypes.CDLL, text: bytes, order: int, level: FilledLevel, words: ArpaWords, place: Place
+) -> Status:
     """The n-grams of one order into `level` (csrc/decode_arpa.cpp)."""
     arrays = [array.ctypes.data for array in (level.words, level.log10_prob, level.log10_backoff)]
     count = len(level.words)
     return Status(library.ctc_arpa_level(text, len(text), order, count, words.native, place, *arrays))
 
 
-def read_level_in_python(text: bytes, order: int, level: Level, words: Words, place: Place) -> Status:
+def read_level_in_python(text: bytes, order: int, level: FilledLevel, words: ArpaWords, place: Place) -> Status:
     """`read_level`, for where there is no compiler, and to compare with."""
     place.row = 0
     line = next_line(text, place)
@@ -135,7 +137,7 @@ def read_level_in_python(text: bytes, order: int, level: Level, words: Words, pl
     return Status.SUCCESS
 
 
-def _read_ngram(line: bytes, order: int, level: Level, words: Words, row: int) -> Status:
+def _read_ngram(line: bytes, order: int, level: FilledLevel, words: ArpaWords, row: int) -> Status:
     fields = [field for field in SEPARATOR.split(line) if field]
     if not fields:
         return Status.FIELDS

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ctc import native as native_code
 from ctc._library import load_cuda
-from ctc._loss_library import SUCCESS, TYPES, Labels, Options, Problem, problem_of, refused, wrong_option
+from ctc._loss_library import SUCCESS, TYPES, CTCProblem, LossOptions, TargetLabels, problem_of, refused, wrong_option
 
 POINTERS_OF_LOSS = 11
 WORKSPACE_ALIGNMENT = 256
@@ -28,7 +28,7 @@ def library() -> ctypes.CDLL | None:
 
 def declare(found: ctypes.CDLL) -> ctypes.CDLL:
     """Says which arguments the functions of ctc.h take."""
-    problem, pointer = ctypes.POINTER(Problem), ctypes.c_void_p
+    problem, pointer = ctypes.POINTER(CTCProblem), ctypes.c_void_p
     found.ctc_loss_cuda.argtypes = (problem, *(pointer,) * POINTERS_OF_LOSS)
     found.ctc_loss_cuda_workspace.argtypes = (problem, ctypes.POINTER(ctypes.c_size_t))
     found.ctc_scale_gradient_cuda.argtypes = (problem, pointer, pointer, ctypes.c_int64, pointer)
@@ -41,7 +41,11 @@ def is_available() -> bool:
 
 
 def run(
-    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None = None
+    logits_TBV: Tensor,
+    labels: TargetLabels,
+    options: LossOptions,
+    gradient_TBV: Tensor | None,
+    scale_B: Tensor | None = None,
 ) -> Tensor:
     """The reduced loss, or the losses [B]; fills `gradient_TBV`, scaled by `scale_B`, unless it is None.
 
@@ -85,7 +89,7 @@ def scale(gradient_TBV: Tensor, by: Tensor) -> None:
     wide = torch.float64 if gradient_TBV.dtype == torch.float64 else torch.float32
     by = by.to(wide)  # nothing to do: a loss has this type
     frame_stride, batch_stride, _ = gradient_TBV.stride()
-    problem = Problem(
+    problem = CTCProblem(
         frames=frames,
         batch=batch,
         classes=classes,

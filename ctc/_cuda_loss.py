@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ctc import _cuda_library
-from ctc._loss_library import Labels, Options, check
+from ctc._loss_library import LossOptions, TargetLabels, check
 
 
 def serves(logits_TBV: Tensor) -> bool:
@@ -16,7 +16,7 @@ def serves(logits_TBV: Tensor) -> bool:
 
 def check_on_host(
     logits_TBV: Tensor,
-    options: Options,
+    options: LossOptions,
     targets: Tensor,
     input_lengths: Tensor | Sequence[int],
     target_lengths: Tensor | Sequence[int],
@@ -29,4 +29,4 @@ def check_on_host(
     is_special = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if is_special or logits_TBV.shape[1] == 0 or any(tensor.is_cuda for tensor in given):
         return
-    check(logits_TBV, Labels(targets, given[1].reshape(-1), given[2].reshape(-1), targets.shape[-1]), options)
+    check(logits_TBV, TargetLabels(targets, given[1].reshape(-1), given[2].reshape(-1), targets.shape[-1]), options)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ctc import _cuda_decode, _cuda_library
-from ctc._inputs import length_tensor
+from ctc.inputs import length_tensor
 
 
 def collapsed(log_probs_BSV: Tensor, frames_B: Tensor | np.ndarray | Sequence[int], blank: int) -> Tensor:

@@ -22,7 +22,7 @@ INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
 SUCCESS, INVALID_VALUE = 0, 2
 
 
-class Problem(ctypes.Structure):
+class CTCProblem(ctypes.Structure):
     """`ctcProblem` of ctc.h, field by field."""
 
     _fields_ = (
@@ -41,8 +41,8 @@ def _functions() -> tuple[Callable[..., int], Callable[..., int]] | None:
     library = load_cpu()
     if library is None:
         return None
-    library.ctc_loss.argtypes = (ctypes.POINTER(Problem), *(ctypes.c_void_p,) * 9, ctypes.POINTER(ctypes.c_int64))
-    library.ctc_loss_workspace.argtypes = (ctypes.POINTER(Problem), ctypes.POINTER(ctypes.c_size_t))
+    library.ctc_loss.argtypes = (ctypes.POINTER(CTCProblem), *(ctypes.c_void_p,) * 9, ctypes.POINTER(ctypes.c_int64))
+    library.ctc_loss_workspace.argtypes = (ctypes.POINTER(CTCProblem), ctypes.POINTER(ctypes.c_size_t))
     return library.ctc_loss, library.ctc_loss_workspace
 
 
@@ -52,7 +52,7 @@ def is_available() -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class LossOptions:
     """What a call computes, beside its tensors."""
 
     blank: int = 0
@@ -68,7 +68,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class TargetLabels:
     """Targets [B, L] or concatenated, and both lengths [B]: contiguous, on the CPU, all int32 or all int64."""
 
     targets: Tensor
@@ -81,13 +81,17 @@ class Labels:
         """Whether `targets` is [B, L]."""
         return self.targets.dim() == 2
 
-    def on_host(self) -> "Labels":
+    def on_host(self) -> "TargetLabels":
         """The same on the CPU."""
-        return Labels(self.targets.cpu(), self.input_lengths.cpu(), self.target_lengths.cpu(), self.longest)
+        return TargetLabels(self.targets.cpu(), self.input_lengths.cpu(), self.target_lengths.cpu(), self.longest)
 
 
 def run(
-    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None = None
+    logits_TBV: Tensor,
+    labels: TargetLabels,
+    options: LossOptions,
+    gradient_TBV: Tensor | None,
+    scale_B: Tensor | None = None,
 ) -> Tensor:
     """The reduced loss, or the losses [B]; fills `gradient_TBV`, scaled by `scale_B`, unless it is None.
 
@@ -128,7 +132,9 @@ def run(
     return losses_B if reduced is None else reduced
 
 
-def problem_of(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None) -> Problem:
+def problem_of(
+    logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, gradient_TBV: Tensor | None
+) -> CTCProblem:
     """`ctcProblem` of a call."""
     frames, batch, classes = logits_TBV.shape
     flags = INDEX64 if labels.targets.dtype == torch.int64 else 0
@@ -140,7 +146,7 @@ def problem_of(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TB
         flags |= STARS
     is_padded = labels.targets.dim() == 2
     like = logits_TBV if gradient_TBV is None else gradient_TBV
-    return Problem(
+    return CTCProblem(
         frames,
         batch,
         classes,
@@ -163,7 +169,7 @@ def problem_of(logits_TBV: Tensor, labels: Labels, options: Options, gradient_TB
     )
 
 
-def check(logits_TBV: Tensor, labels: Labels, options: Options) -> None:
+def check(logits_TBV: Tensor, labels: TargetLabels, options: LossOptions) -> None:
     """What `run` checks, for those who compute without it. Labels and lengths are on the host. Raises ValueError."""
     problem = problem_of(logits_TBV, labels, options, None)
     wrong = wrong_option(problem)
@@ -176,7 +182,7 @@ def check(logits_TBV: Tensor, labels: Labels, options: Options) -> None:
         raise ValueError(left_over(labels))
 
 
-def _misfits(problem: Problem, labels: Labels) -> Tensor:
+def _misfits(problem: CTCProblem, labels: TargetLabels) -> Tensor:
     """The utterances whose lengths do not fit; where all do, those whose labels do not."""
     targets, frames_B, counts_B = labels.targets, labels.input_lengths, labels.target_lengths
     held = targets.shape[1] if labels.is_padded else targets.numel() - (counts_B.cumsum(0) - counts_B)
@@ -193,13 +199,13 @@ def _misfits(problem: Problem, labels: Labels) -> Tensor:
     return utterance_of_label[is_wrong[: len(utterance_of_label)]]
 
 
-def refused(problem: Problem) -> str:
+def refused(problem: CTCProblem) -> str:
     """What a library may refuse although nothing is wrong with it."""
     sizes = f"{problem.frames} frames, {problem.batch} utterances, {problem.classes} classes"
     return f"{sizes}, flags {problem.flags}, instruction set {problem.instruction_set}"
 
 
-def left_over(labels: Labels) -> str:
+def left_over(labels: TargetLabels) -> str:
     """What is wrong with concatenated targets that are more than their lengths."""
     expected = int(labels.target_lengths.sum())
     return (
@@ -207,7 +213,7 @@ def left_over(labels: Labels) -> str:
     )
 
 
-def wrong_option(problem: Problem) -> str | None:
+def wrong_option(problem: CTCProblem) -> str | None:
     """What is wrong with the options of a problem, or None."""
     if not 0 <= problem.blank < problem.classes:
         return f"blank: expected a class in [0, {problem.classes}), found {problem.blank}"
@@ -220,7 +226,7 @@ def wrong_option(problem: Problem) -> str | None:
     return None
 
 
-def wrong_utterance(utterance: int, problem: Problem, labels: Labels) -> str:
+def wrong_utterance(utterance: int, problem: CTCProblem, labels: TargetLabels) -> str:
     """What is wrong with the lengths or labels of an utterance."""
     frames = int(labels.input_lengths[utterance])
     count = int(labels.target_lengths[utterance])

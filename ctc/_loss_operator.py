@@ -5,7 +5,6 @@ backward gives it away, scaled in place, and another computes it anew from the l
 classes, L labels of the longest utterance; N is what vmap maps over.
 """
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +14,16 @@ from torch.compiler import is_compiling
 
 from ctc import _cuda_library, _cuda_loss, _loss_library, reference
 from ctc._library import warn_slow
-from ctc._loss_library import Labels, Options
-from ctc.memory import GradientPool
+from ctc._loss_library import LossOptions, TargetLabels
+from ctc.memory import GradientPool, gradient_like, readable
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, int, int, str, bool, float, float, int | None, bool, Tensor | None]
 
 
-def loss(logits_TBV: Tensor, labels: Labels, options: Options, in_place: bool, pool: GradientPool | None) -> Tensor:
-    """The reduced loss, or the losses [B], for autograd. The classes of a frame are adjacent.
+def loss(
+    logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, in_place: bool, pool: GradientPool | None
+) -> Tensor:
+    """The reduced loss, or the losses [B], for autograd.
 
     `in_place` and `pool` save memory where tensors are ordinary, and change no number.
     """
@@ -57,17 +58,6 @@ def is_traced() -> bool:
     return is_compiling() or torch._C._is_tracing()
 
 
-def check_no_overlap(logits_TBV: Tensor) -> None:
-    """ValueError where elements of the logits share memory, so that a gradient cannot take its place."""
-    places = sorted((step, size) for step, size in zip(logits_TBV.stride(), logits_TBV.shape, strict=True) if size > 1)
-    needed = itertools.accumulate((step * (size - 1) for step, size in places), initial=0)
-    if logits_TBV.numel() and any(step <= below for (step, _), below in zip(places, needed, strict=False)):
-        raise ValueError(
-            "in_place: expected logits whose elements have memory of their own, found strides "
-            f"{list(logits_TBV.stride())} of shape {list(logits_TBV.shape)}; pass a copy, or leave in_place off"
-        )
-
-
 def _wants_derivative(logits_TBV: Tensor) -> bool:
     if torch._C._are_functorch_transforms_active():
         return True
@@ -89,7 +79,7 @@ def _are_ordinary(*tensors: Tensor) -> bool:
 def _gradient_memory(logits_TBV: Tensor, in_place: bool, pool: GradientPool | None) -> Tensor:
     if in_place:
         return logits_TBV.detach()
-    return torch.empty_like(logits_TBV) if pool is None else pool.empty_like(logits_TBV)
+    return gradient_like(logits_TBV) if pool is None else pool.empty_like(logits_TBV)
 
 
 @torch.library.custom_op("ctc::loss", mutates_args=())
@@ -109,17 +99,17 @@ def operator(
     scale_B: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The loss and its gradient, of which each utterance's is multiplied with `scale_B`; empty if it is not wanted."""
-    labels = Labels(targets, input_lengths_B, target_lengths_B, longest)
+    labels = TargetLabels(targets, input_lengths_B, target_lengths_B, longest)
     options = _options(blank, reduction, zero_infinity, label_smoothing, entropy_weight, star)
-    gradient_TBV = torch.empty_like(logits_TBV) if wants_gradient else None
+    gradient_TBV = gradient_like(logits_TBV) if wants_gradient else None
     loss = _compute(logits_TBV, labels, options, gradient_TBV, scale_B)
     return loss, logits_TBV.new_empty(0) if gradient_TBV is None else gradient_TBV
 
 
 def _options(
     blank: int, reduction: str, zero_infinity: bool, label_smoothing: float, entropy_weight: float, star: int | None
-) -> Options:
-    return Options(
+) -> LossOptions:
+    return LossOptions(
         blank=blank,
         reduction=reduction,  # type: ignore[arg-type]
         zero_infinity=zero_infinity,
@@ -130,9 +120,9 @@ def _options(
 
 
 def _compute(
-    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None
+    logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, gradient_TBV: Tensor | None, scale_B: Tensor | None
 ) -> Tensor:
-    logits_TBV = logits_TBV.resolve_neg()  # the kernels know nothing of numbers that are to be negated when read
+    logits_TBV = readable(logits_TBV)
     if scale_B is not None:
         scale_B = scale_B.to(torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32).contiguous()
     if _cuda_loss.serves(logits_TBV):
@@ -147,7 +137,7 @@ def _(logits_TBV: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
     reduction, wants_gradient = arguments[5], arguments[10]
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
     shape = (logits_TBV.shape[1],) if reduction == "none" else ()
-    gradient_TBV = torch.empty_like(logits_TBV) if wants_gradient else logits_TBV.new_empty(0)
+    gradient_TBV = gradient_like(logits_TBV) if wants_gradient else logits_TBV.new_empty(0)
     return logits_TBV.new_empty(shape, dtype=wide), gradient_TBV
 
 
@@ -160,7 +150,7 @@ class _Loss(torch.autograd.Function):
         if memory is None:
             return operator(*arguments[:13])
         logits_TBV = arguments[0]
-        loss = _compute(logits_TBV, Labels(*arguments[1:5]), _options(*arguments[5:11]), memory, None)
+        loss = _compute(logits_TBV, TargetLabels(*arguments[1:5]), _options(*arguments[5:11]), memory, None)
         if in_place:
             torch.autograd.graph.increment_version(logits_TBV)
         return loss, logits_TBV.new_empty(0)
@@ -191,8 +181,8 @@ class _Loss(torch.autograd.Function):
             is_half = logits_TBV.dtype == torch.float16
             scale_B = by.expand(logits_TBV.shape[1]) if is_half else None
             if _are_ordinary(*ctx.saved_tensors, by):  # the operator cannot derive the plain loss
-                gradient_TBV = torch.empty_like(logits_TBV)
-                labels = Labels(targets, input_lengths_B, target_lengths_B, ctx.options[0])
+                gradient_TBV = gradient_like(logits_TBV)
+                labels = TargetLabels(targets, input_lengths_B, target_lengths_B, ctx.options[0])
                 _compute(logits_TBV, labels, _options(*ctx.options[1:]), gradient_TBV, scale_B)
             else:
                 gradient_TBV = operator(*ctx.saved_tensors, *ctx.options, True, scale_B)[1]
@@ -302,7 +292,7 @@ class _Underivable(torch.autograd.Function):
 
 
 def _plain_loss(
-    logits_TBV: Tensor, labels: Labels, options: Options, gradient_TBV: Tensor | None, scale_B: Tensor | None
+    logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, gradient_TBV: Tensor | None, scale_B: Tensor | None
 ) -> Tensor:
     warn_slow("ctc_loss", "cpu" if logits_TBV.is_cpu else "cuda")
     _loss_library.check(logits_TBV, labels.on_host(), options)
@@ -318,7 +308,7 @@ def _plain_loss(
     return losses_B if options.reduction == "none" else (losses_B / weight_B).sum()
 
 
-def _plain_losses(x_TBV: Tensor, labels: Labels, options: Options) -> Tensor:
+def _plain_losses(x_TBV: Tensor, labels: TargetLabels, options: LossOptions) -> Tensor:
     targets_BL = reference.padded_targets(labels.targets, labels.target_lengths, labels.longest)
     sizes = (labels.input_lengths, labels.target_lengths)
     if options.star is None:

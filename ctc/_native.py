@@ -14,7 +14,7 @@ from ctc._arpa_text import Place, WordsTable
 if TYPE_CHECKING:  # decoders of arrays work without it
     from torch import Tensor
 
-VERSION = 5
+VERSION = 6
 """`CTC_DECODE_VERSION` of the header that this file describes."""
 STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
@@ -215,7 +215,7 @@ def load() -> ctypes.CDLL | None:
 
 
 def scores(scores_BSV: "np.ndarray | Tensor") -> Scores:
-    """The structure that describes `scores_BSV`: labels adjacent; on the CPU fp32 or fp64 (see `_inputs.on_host`)."""
+    """The structure that describes `scores_BSV`: labels adjacent; on the CPU fp32 or fp64 (see `inputs.on_host`)."""
     batch, frames, vocabulary = scores_BSV.shape
     if isinstance(scores_BSV, np.ndarray):
         size, address = scores_BSV.itemsize, scores_BSV.ctypes.data

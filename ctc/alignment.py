@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ctc import _cuda_decode, _cuda_library, _library, _native
-from ctc._inputs import host_lengths, on_host, score_tensor
+from ctc.inputs import host_lengths, integer_list, integer_tensor, on_host, score_tensor
 from ctc.reference import split_stars
 
 
@@ -222,7 +222,7 @@ def read_transcripts(
     if isinstance(targets, Tensor):
         rows = _tensor_rows(targets, target_lengths, batch, name=name)
     else:
-        rows = [list(row) for row in targets]
+        rows = [integer_list(row, name=f"{name}: item {item}") for item, row in enumerate(targets)]
     if len(rows) != batch:
         raise ValueError(f"{name}: expected {batch} transcripts, one per utterance, found {len(rows)}")
     for item, row in enumerate(rows):
@@ -236,6 +236,7 @@ def read_transcripts(
 def _tensor_rows(
     targets: Tensor, target_lengths: Tensor | Sequence[int] | None, batch: int, *, name: str
 ) -> list[list[int]]:
+    targets = integer_tensor(targets, name=name)
     if target_lengths is None:
         raise ValueError(f"{name}: expected target_lengths with a tensor of shape {tuple(targets.shape)}")
     if targets.dim() not in (1, 2):

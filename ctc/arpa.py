@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ctc import _library, _native, packings
-from ctc._arpa_text import BLANKS, Place, Status, Words, line_before, next_line, read_level, read_level_in_python
+from ctc._arpa_text import BLANKS, ArpaWords, Place, Status, line_before, next_line, read_level, read_level_in_python
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 SPACE = "|"  # a space as a word of a character model, for ARPA files separate words by spaces
@@ -86,7 +86,7 @@ def read_arpa(path: str | Path) -> BackoffModel:
     for order, size in enumerate(sizes, 1):
         if size * (2 * order + 2) > len(text):  # "0 a b" and the end of the line, at least
             raise ArpaError(f"{path}: expected {size} {order}-grams, found only {len(text)} bytes")
-    words = Words.empty(sizes[0])
+    words = ArpaWords.empty(sizes[0])
     levels = []
     for order, size in enumerate(sizes, 1):
         level = Level(np.empty((size, order), np.int32), np.empty(size), np.empty(size))
@@ -137,7 +137,7 @@ def _read_end(path: Path, text: bytes, place: Place) -> None:
             raise ArpaError(f"{path}:{place.line}: expected {end}, found {_shown(line)}")
 
 
-def _vocabulary(path: Path, text: bytes, words: Words) -> tuple[str, ...]:
+def _vocabulary(path: Path, text: bytes, words: ArpaWords) -> tuple[str, ...]:
     try:
         return tuple(words.texts(text))
     except UnicodeDecodeError as error:

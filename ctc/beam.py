@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ctc import _library, _native
-from ctc._inputs import host_lengths, host_scores
+from ctc.inputs import host_lengths, host_scores
 from ctc.native import threads
 from ctc.scorer import Scorer, State
 from ctc.tables import NONE, Labels
@@ -21,6 +21,8 @@ from ctc.tables import NONE, Labels
 if TYPE_CHECKING:  # arrays are searched without it
     from torch import Tensor
 
+MOST_BEAM = 2**20
+"""Prefixes that a search keeps, at most: many times what any text needs."""
 WIDENINGS = 2  # how often a search that finds nothing is repeated with a wider beam
 
 
@@ -43,6 +45,8 @@ class BeamOptions:
     """Bytes that a search may take; fewer utterances are searched at a time where all threads would take more."""
 
     def __post_init__(self) -> None:
+        if self.beam > MOST_BEAM:
+            raise ValueError(f"beam: expected {MOST_BEAM} at most, found {self.beam}")
         if not 1 <= self.n_best <= self.beam:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
         if self.memory < 1:
@@ -100,7 +104,9 @@ def beam_search(
         lost = [item for item, hypotheses in enumerate(found) if not hypotheses]
         if not lost:
             break
-        options = replace(options, beam=4 * options.beam, token_log_prob=-math.inf, beam_log_prob=-math.inf)
+        options = replace(
+            options, beam=min(4 * options.beam, MOST_BEAM), token_log_prob=-math.inf, beam_log_prob=-math.inf
+        )
         for item, again in zip(lost, _search(scores_BSV[lost], frames_B[lost], blank, scorer, options), strict=True):
             found[item] = again
     return found

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ctc._interruption import EndedByTheUser
-from ctc._loss_library import Labels, Options, run
+from ctc._loss_library import LossOptions, TargetLabels, run
 from ctc.loss import ctc_loss
 from ctc.memory import GradientPool
 
@@ -38,7 +38,7 @@ def contestants(T: int, L: int, V: int, B: int, is_ragged: bool = False) -> dict
     frames = torch.randint(T // 2, T + 1, (B,), generator=generator) if is_ragged else torch.full((B,), T)
     labels = frames * L // T
     pool, gradient, copied = GradientPool(), torch.empty(T, B, V), torch.empty(T, B, V)
-    arguments, options = Labels(targets, frames, labels, L), Options(reduction="sum")
+    arguments, options = TargetLabels(targets, frames, labels, L), LossOptions(reduction="sum")
     data = logits.detach()
 
     def gradient_of(loss: Tensor) -> Tensor:
@@ -53,8 +53,8 @@ def contestants(T: int, L: int, V: int, B: int, is_ragged: bool = False) -> dict
     }
 
 
-def medians(rivals: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Median milliseconds of each, interleaved; the first run of each is not counted."""
+def timed(rivals: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float]) -> dict[str, list[float]]:
+    """Milliseconds of each run, interleaved; the first run of each is not counted."""
     times: dict[str, list[float]] = {name: [] for name in rivals}
     order = list(rivals)
     shuffle = random.Random(0).shuffle
@@ -65,13 +65,18 @@ def medians(rivals: dict[str, Callable[[], object]], repeats: int, clock: Callab
             rivals[name]()
             if repeat > 0:
                 times[name].append(1e3 * (clock() - start))
+    return times
+
+
+def medians(times: dict[str, list[float]]) -> dict[str, float]:
+    """The median of each."""
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def measure(T: int, L: int, V: int, B: int, repeats: int = 20, is_ragged: bool = False) -> dict[str, float]:
-    """Median milliseconds of every contestant, on as many threads as torch is set to."""
+def measure(T: int, L: int, V: int, B: int, repeats: int = 20, is_ragged: bool = False) -> dict[str, list[float]]:
+    """Milliseconds of the runs of every contestant, on as many threads as torch is set to."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    return medians(contestants(T, L, V, B, is_ragged), repeats, clock)
+    return timed(contestants(T, L, V, B, is_ragged), repeats, clock)
 
 
 def two_threads(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]:
@@ -88,13 +93,13 @@ def two_threads(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, 
         return run_on
 
     rivals = {f"{name} {threads}": on(threads, call) for name, call in work.items() for threads in (1, 2)}
-    ms = medians(rivals, repeats, time.perf_counter)
+    ms = medians(timed(rivals, repeats, time.perf_counter))
     torch.set_num_threads(1)
     return {name: ms[f"{name} 1"] / ms[f"{name} 2"] for name in work}
 
 
-def stars(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]:
-    """Median milliseconds of the kernel without stars, with one amid each transcript, and with it in extended range."""
+def stars(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, list[float]]:
+    """Milliseconds of the kernel without stars, with one amid each transcript, and with it in extended range."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(T, B, V, generator=generator)
     plain = torch.randint(1, V, (B, L), generator=generator)
@@ -102,16 +107,16 @@ def stars(T: int, L: int, V: int, B: int, repeats: int = 20) -> dict[str, float]
     starred[:, L // 2] = -1
     frames, labels, gradient = torch.full((B,), T), torch.full((B,), L), torch.empty(T, B, V)
 
-    def kernel(targets: Tensor, options: Options) -> Callable[[], object]:
-        arguments = Labels(targets, frames, labels, L)
+    def kernel(targets: Tensor, options: LossOptions) -> Callable[[], object]:
+        arguments = TargetLabels(targets, frames, labels, L)
         return lambda: run(logits, arguments, options, gradient)
 
     rivals = {
-        "plain": kernel(plain, Options(reduction="sum")),
-        "star": kernel(starred, Options(reduction="sum", star=-1)),
-        "extended": kernel(starred, Options(reduction="sum", star=-1, extended_range=True)),
+        "plain": kernel(plain, LossOptions(reduction="sum")),
+        "star": kernel(starred, LossOptions(reduction="sum", star=-1)),
+        "extended": kernel(starred, LossOptions(reduction="sum", star=-1, extended_range=True)),
     }
-    return medians(rivals, repeats, time.process_time if torch.get_num_threads() == 1 else time.perf_counter)
+    return timed(rivals, repeats, time.process_time if torch.get_num_threads() == 1 else time.perf_counter)
 
 
 def parse_shape(text: str) -> tuple[int, int, int, int]:
@@ -138,7 +143,7 @@ def main() -> None:
     titles = ["T, L, V, B", *CONTESTANTS, "torch/fresh", "torch/pooled", "torch/kernel", "kernel/copy"]
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for T, L, V, B in options.shapes:
-        ms = measure(T, L, V, B, options.repeats, options.ragged)
+        ms = medians(measure(T, L, V, B, options.repeats, options.ragged))
         ratios = [ms["torch"] / ms[name] for name in ("fresh", "pooled", "kernel")]
         times = [ms[name] for name in CONTESTANTS]
         columns = [f"{value:.3g}" for value in (*times, *ratios, ms["kernel"] / ms["copy"])]

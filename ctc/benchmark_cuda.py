@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ctc import _cuda_library
 from ctc._interruption import EndedByTheUser
-from ctc._loss_library import Labels, Options
+from ctc._loss_library import LossOptions, TargetLabels
 from ctc.benchmark import LARGE, MODELS, SHAPES_HELP, SMALL, parse_shape
 from ctc.loss import ctc_loss
 
@@ -61,7 +61,7 @@ def contestants(T: int, L: int, V: int, B: int, dtype: torch.dtype) -> dict[str,
     on_device = targets.cuda(), frames.cuda(), labels.cuda()
     on_host = targets.flatten(), frames, labels
     data, gradient, copied = logits.detach(), torch.empty_like(logits), torch.empty_like(logits)
-    arguments = Labels(*on_device, L)
+    arguments = TargetLabels(*on_device, L)
 
     def theirs(arguments: tuple[Tensor, Tensor, Tensor], is_cudnn: bool) -> Tensor:
         with cudnn(is_cudnn):
@@ -71,7 +71,7 @@ def contestants(T: int, L: int, V: int, B: int, dtype: torch.dtype) -> dict[str,
     rivals: dict[str, Callable[[], object]] = {
         "torch": lambda: theirs(on_device, False),
         "ours": lambda: torch.autograd.grad(ctc_loss(logits, *on_device, reduction="sum"), logits)[0],
-        "kernels": captured(lambda: _cuda_library.run(data, arguments, Options(reduction="sum"), gradient)),
+        "kernels": captured(lambda: _cuda_library.run(data, arguments, LossOptions(reduction="sum"), gradient)),
         "copy": captured(lambda: copied.copy_(data)),
     }
     if torch._use_cudnn_ctc_loss(data.float(), *on_host, 0):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctc import _library, _native
-from ctc._inputs import check_lengths, check_scores, host_lengths, is_tensor, on_host
+from ctc.inputs import check_lengths, check_scores, host_lengths, is_tensor, on_host
 from ctc.native import threads
 
 if TYPE_CHECKING:  # arrays are decoded without it

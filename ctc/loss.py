@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from ctc import _compiled_loss, _cuda_loss, _loss_library, _loss_operator
-from ctc._loss_library import Labels, Options
-from ctc.memory import GradientPool
+from ctc._loss_library import LossOptions, TargetLabels
+from ctc.inputs import integer_tensor
+from ctc.memory import GradientPool, check_no_overlap, readable
 
 Lengths = Tensor | Sequence[int]
 Reduction = Literal["none", "mean", "sum"]
@@ -81,7 +82,7 @@ def ctc_loss(
     if batch_first:
         logits_TBV = logits_TBV.transpose(0, 1)
     labels = _checked_labels(logits_TBV, targets, input_lengths, target_lengths, is_single)
-    options = Options(
+    options = LossOptions(
         blank=blank,
         reduction=reduction,
         zero_infinity=zero_infinity,
@@ -94,9 +95,8 @@ def ctc_loss(
     if _cuda_loss.serves(logits_TBV):
         _cuda_loss.check_on_host(logits_TBV, options, targets, input_lengths, target_lengths)
     if in_place:
-        _loss_operator.check_no_overlap(logits_TBV)
-    if logits_TBV.stride(2) != 1 and logits_TBV.shape[2] != 1:
-        logits_TBV = logits_TBV.contiguous()
+        check_no_overlap(logits_TBV)
+        logits_TBV = readable(logits_TBV)
     loss = _loss_operator.loss(logits_TBV, labels, options, in_place, pool)
     return loss[0] if is_single and reduction == "none" else loss
 
@@ -141,7 +141,7 @@ class CTCLoss(nn.Module):
 
 def _checked_labels(
     logits_TBV: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths, is_single: bool
-) -> Labels:
+) -> TargetLabels:
     if logits_TBV.dim() != 3:
         raise ValueError(f"logits: expected 3 dimensions, or 2 for one utterance; found shape {list(logits_TBV.shape)}")
     if logits_TBV.dtype not in _loss_library.TYPES:
@@ -165,18 +165,16 @@ def _checked_labels(
     longest = targets.shape[1] if targets.dim() == 2 else targets.shape[0]
     if is_single and targets.dim() == 1:
         longest = targets.shape[0]
-    return Labels(targets.to(device).contiguous(), input_lengths_B, target_lengths_B, longest)
+    return TargetLabels(targets.to(device).contiguous(), input_lengths_B, target_lengths_B, longest)
 
 
 def _checked_lengths(name: str, lengths: Lengths, batch: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    lengths_B = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
+    lengths_B = integer_tensor(lengths, name=name)
     if lengths_B.dtype == dtype and lengths_B.shape == (batch,) and lengths_B.device == device:
         return lengths_B.contiguous()
     if lengths_B.numel() != batch:
         raise ValueError(f"{name}: expected one for each of {batch} utterances, found shape {list(lengths_B.shape)}")
-    is_integers = not (lengths_B.is_floating_point() or lengths_B.is_complex() or lengths_B.dtype == torch.bool)
-    if not is_integers and batch > 0:  # an empty list is one of floats to torch
-        raise TypeError(f"{name}: expected integers, found {lengths_B.dtype}")
+    lengths_B = lengths_B.long()
     if dtype == torch.int32:  # what is beyond it is too long still, and does not wrap around
         lengths_B = lengths_B.clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max)
     return lengths_B.to(device, dtype).reshape(-1).contiguous()

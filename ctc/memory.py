@@ -4,6 +4,7 @@ A fresh gradient of 100 MB costs five times as long in page faults as its comput
 anew. A pool keeps the pages.
 """
 
+import itertools
 import math
 import mmap
 import weakref
@@ -18,6 +19,32 @@ SMALLEST_POOLED_BYTES = 32 << 20
 """Smaller tensors come from torch: up to this size malloc of glibc learns to keep memory instead of mapping it anew."""
 
 
+def gradient_like(logits: Tensor) -> Tensor:
+    """An uninitialised tensor for the gradient of `logits`: every element in memory of its own, classes adjacent.
+
+    `torch.empty_like` puts other axes last where the logits' elements overlap, as those of `expand` do.
+    """
+    fresh = torch.empty_like(logits)
+    return fresh if fresh.stride(-1) == 1 or fresh.shape[-1] == 1 else fresh.new_empty(fresh.shape)
+
+
+def readable(logits: Tensor) -> Tensor:
+    """The logits as kernels read them: classes adjacent, no numbers that are to be negated when they are read."""
+    logits = logits.resolve_neg()
+    return logits if logits.stride(-1) == 1 or logits.shape[-1] == 1 else logits.contiguous()
+
+
+def check_no_overlap(logits: Tensor) -> None:
+    """ValueError where elements of the logits share memory, so that a gradient cannot take its place."""
+    places = sorted((step, size) for step, size in zip(logits.stride(), logits.shape, strict=True) if size > 1)
+    needed = itertools.accumulate((step * (size - 1) for step, size in places), initial=0)
+    if logits.numel() and any(step <= below for (step, _), below in zip(places, needed, strict=False)):
+        raise ValueError(
+            "in_place: expected logits whose elements have memory of their own, found strides "
+            f"{list(logits.stride())} of shape {list(logits.shape)}; pass a copy, or leave in_place off"
+        )
+
+
 class GradientPool:
     """Lends CPU memory to one large tensor after the other.
 
@@ -30,9 +57,9 @@ class GradientPool:
         self._free: list[mmap.mmap] = []
 
     def empty_like(self, like: Tensor) -> Tensor:
-        """An uninitialised tensor of the shape, type and, where they leave no gaps, strides of `like`."""
+        """As `gradient_like`, on memory that is lent."""
         lent = self.lend(like)
-        return torch.empty_like(like) if lent is None else lent
+        return gradient_like(like) if lent is None else lent
 
     def lend(self, like: Tensor) -> Tensor | None:
         """`empty_like`, or None for what torch's own memory serves as well: small tensors and other devices."""
@@ -62,9 +89,10 @@ class GradientPool:
 
 
 def _dense_strides(like: Tensor) -> tuple[int, ...]:
-    """The strides that `torch.empty_like` would give."""
-    is_dense = like.untyped_storage().nbytes() and sorted(like.stride()) == sorted(_permuted_strides(like))
-    return tuple(_permuted_strides(like)) if is_dense else torch.empty(like.shape, device="meta").stride()
+    """The strides of `like` where classes are adjacent, without gaps and overlaps; else those of a fresh tensor."""
+    strides = _permuted_strides(like)
+    is_kept = like.stride(-1) == 1 and sorted(like.stride()) == sorted(strides)
+    return tuple(strides) if is_kept else torch.empty(like.shape, device="meta").stride()
 
 
 def _permuted_strides(like: Tensor) -> list[int]:

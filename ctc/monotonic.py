@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ctc import _library, _native
-from ctc._inputs import on_host
+from ctc.inputs import on_host
 
 LEAST = -1e9  # takes the place of minus infinity, whose sums cannot be subtracted from each other
 

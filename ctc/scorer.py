@@ -31,6 +31,8 @@ LARGEST_NUMBER = 1e6
 """Bound of weights, bonuses and boosts: a million times any log-probability of a label that one can tell from 0."""
 MOST_NAMED = 5
 """Words that a warning names."""
+BEFORE_WORDS = -2
+"""Place in the lexicon of a prefix without a label, where pieces may begin with a boundary that closes no word."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +47,9 @@ class ScorerOptions:
     """Factor of the language model's log-probabilities."""
     word_bonus: float = 1.5
     """Added for every word (for every label with unit "token"), against the language model's liking for few."""
-    unknown_penalty: float = -10.0
-    """Added, once, to a word that the language model does not know."""
+    unknown_penalty: float = -2.0
+    """Added for each letter of a word that the language model does not know, so that two such words do not gain by
+    standing together as one."""
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:
@@ -59,7 +62,9 @@ class ScorerOptions:
 
 
 class State(NamedTuple):
-    """Where a prefix stands: history of the language model, node of the lexicon (or NONE), node of the phrases."""
+    """Where a prefix stands: history of the language model; node of the lexicon, NONE in an unknown word, or
+    BEFORE_WORDS; node of the phrases.
+    """
 
     history: int
     word: int
@@ -197,7 +202,8 @@ class Scorer:
     def start(self) -> State:
         """Before the first label."""
         history = self.ngram.start_state if self.ngram is not None else 0
-        return State(history, 0, self.phrases.start if self.phrases is not None else 0)
+        word = BEFORE_WORDS if self.spelling is not None and self.lexicon is not None else 0
+        return State(history, word, self.phrases.start if self.phrases is not None else 0)
 
     def extend(self, state: State, label: int) -> tuple[float, State]:
         """(what one more label adds, -inf if it may not follow; the state after it)."""
@@ -221,7 +227,7 @@ class Scorer:
             if self.boundary != NONE:
                 gain, phrase = self.phrases.step(phrase, self.boundary)
             gain -= float(self.phrases.promise[phrase])
-        if self.lexicon is not None and state.word != 0:
+        if self.lexicon is not None and state.word not in (0, BEFORE_WORDS):
             bonus, state = self._close_word(state)
             gain += bonus
         if self.ngram is not None and self.ngram.end_word != NONE:
@@ -236,16 +242,18 @@ class Scorer:
 
     def _extend_word(self, state: State, label: int) -> tuple[float, State]:
         assert self.lexicon is not None
-        # A boundary closes a word; one that a piece begins with may also come before the first.
-        impossible = -np.inf if self.is_closed and self.spelling is None else 0.0
         if label == self.boundary:
-            return (impossible, state) if state.word == 0 else self._close_word(state)
+            if state.word == BEFORE_WORDS:
+                return 0.0, state._replace(word=0)
+            return (-np.inf, state) if state.word == 0 else self._close_word(state)  # a word is never empty
         if state.word == NONE:
-            return 0.0, state
-        word = self.lexicon.tree.child(state.word, label)
+            return self.options.unknown_penalty, state
+        node = max(state.word, 0)
+        word = self.lexicon.tree.child(node, label)
         if word != NONE:
             return 0.0, state._replace(word=word)
-        return (-np.inf if self.is_closed else self.options.unknown_penalty), state._replace(word=NONE)
+        penalty = self.options.unknown_penalty * (self.lexicon.tree.depth(node) + 1)
+        return (-np.inf if self.is_closed else penalty), state._replace(word=NONE)
 
     def _close_word(self, state: State) -> tuple[float, State]:
         assert self.lexicon is not None
@@ -253,7 +261,8 @@ class Scorer:
         if word == NONE and self.is_closed:
             return -np.inf, state
         # A word that left the lexicon has paid for it already; one that stops inside pays here.
-        penalty = self.options.unknown_penalty if word == NONE and state.word != NONE else 0.0
+        is_incomplete = word == NONE and state.word != NONE
+        penalty = self.options.unknown_penalty * self.lexicon.tree.depth(state.word) if is_incomplete else 0.0
         unknown = self.ngram.unknown_word if self.ngram is not None else 0
         gain, state = self._score(state._replace(word=0), unknown if word == NONE else word)
         return penalty + gain, state

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctc._inputs import UTTERANCE, score_tensor
 from ctc.alignment import Spans, frames_needed, read_transcripts, viterbi_with_gaps
+from ctc.inputs import UTTERANCE, score_tensor
 
 
 @dataclass(frozen=True, kw_only=True)

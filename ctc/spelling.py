@@ -70,7 +70,7 @@ def _text(label: str, style: str) -> str:
     return label
 
 
-class Spelling(NamedTuple):
+class WordSpelling(NamedTuple):
     """`ctc_spelling`: the units of every label. One more for a blank that the labels may leave out."""
 
     unit_of: dict[str, int]
@@ -84,9 +84,9 @@ class Spelling(NamedTuple):
         return self.units[first:last].tolist()
 
 
-def spelling(labels: Sequence[str], *, boundary: str = BOUNDARY) -> Spelling:
+def spelling(labels: Sequence[str], *, boundary: str = BOUNDARY) -> WordSpelling:
     """The units of `labels`, as `label_texts` reads them."""
     texts = [*label_texts(labels, boundary=boundary), ""]
     unit_of = {letter: number for number, letter in enumerate(sorted({BOUNDARY, *"".join(texts)}))}
     first_unit = np.cumsum([0, *map(len, texts)]).astype(np.int32)
-    return Spelling(unit_of, first_unit, np.array([unit_of[letter] for text in texts for letter in text], np.int32))
+    return WordSpelling(unit_of, first_unit, np.array([unit_of[letter] for text in texts for letter in text], np.int32))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ctc import _library, _native
-from ctc._inputs import UTTERANCE, host_scores
 from ctc.beam import BeamOptions, Hypothesis, check_memory, hypotheses_of, native_options, search_python
+from ctc.inputs import UTTERANCE, host_scores
 from ctc.scorer import Scorer
 
 if TYPE_CHECKING:  # arrays are searched without it

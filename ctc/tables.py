@@ -5,7 +5,7 @@ They are the arrays that `include/ctc_decode.h` describes, so that the native se
 
 import ctypes
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,8 +212,6 @@ class Tree(NamedTuple):
 
     first_child: np.ndarray
     label: np.ndarray
-    node_of: dict[Labels, int]
-    """Nodes of all beginnings; empty for a lexicon, whose words are many."""
 
     def child(self, node: int, label: int) -> int:
         """The node after `label`, or NONE."""
@@ -221,17 +219,12 @@ class Tree(NamedTuple):
         found = first + np.searchsorted(self.label[first:last], label)
         return int(found) if found < last and self.label[found] == label else NONE
 
-
-def tree(sequences: Iterable[Labels]) -> Tree:
-    """The tree of `sequences`; `node_of` holds all their beginnings."""
-    beginnings = {sequence[:length] for sequence in sequences for length in range(len(sequence) + 1)} | {()}
-    ordered = sorted(beginnings, key=lambda beginning: (len(beginning), beginning))
-    node_of = {beginning: node for node, beginning in enumerate(ordered)}
-    parents = np.array([NONE, *[node_of[beginning[:-1]] for beginning in ordered[1:]]])
-    # Sorted by level and then by labels, nodes come in the order of their parents.
-    first_child = np.searchsorted(parents, np.arange(len(ordered) + 1)).astype(np.int32)
-    label = np.array([NONE, *[beginning[-1] for beginning in ordered[1:]]], np.int32)
-    return Tree(first_child, label, node_of)
+    def depth(self, node: int) -> int:
+        """How many labels lead to the node."""
+        depth = first = 0  # of the nodes that so many lead to
+        while self.first_child[first] <= node:
+            depth, first = depth + 1, self.first_child[first]
+        return depth
 
 
 class Lexicon(NamedTuple):
@@ -277,7 +270,7 @@ def _lexicon(words: Mapping[str, int]) -> Lexicon:
     word = np.full(size, NONE, np.int32)
     word[node] = np.fromiter((words[text] for text in ordered), np.int32, len(ordered))
     first_child = np.searchsorted(np.concatenate(parents), np.arange(size + 1)).astype(np.int32)
-    return Lexicon(Tree(first_child, np.concatenate(leading).astype(np.int32), {}), word)
+    return Lexicon(Tree(first_child, np.concatenate(leading).astype(np.int32)), word)
 
 
 class Phrases(NamedTuple):
@@ -307,34 +300,50 @@ def phrases(boosts: Mapping[Labels, float], boundary: int) -> Phrases:
     What a prefix has matched of a phrase earns that share of the boost, which is taken back if the phrase breaks off.
     """
     edge = () if boundary == NONE else (boundary,)
-    spelled = tree((*edge, *labels, *edge) for labels in boosts)
-    size = len(spelled.label)
-    fail = np.zeros(size, np.int32)
-    promise, reward = np.zeros((2, size), np.float32)
+    children: list[dict[int, int]] = [{}]  # {label: node}, numbered as they come
+    promise, reward = [0.0], [0.0]
     for labels, boost in boosts.items():
-        whole = (*edge, *labels, *edge)
-        for length in range(len(whole)):
-            node = spelled.node_of[whole[:length]]
+        node = 0
+        for length, label in enumerate((*edge, *labels, *edge)):
             matched = min(max(length - len(edge), 0), len(labels))
             promise[node] = max(promise[node], boost * matched / len(labels))
-        reward[spelled.node_of[whole]] += boost
-    for beginning, node in spelled.node_of.items():  # shorter ones first
-        suffixes = (beginning[start:] for start in range(1, len(beginning) + 1))
-        fail[node] = next((spelled.node_of[suffix] for suffix in suffixes if suffix in spelled.node_of), 0)
-        if node != 0:
-            promise[node] = max(promise[node], promise[fail[node]])
-            reward[node] += reward[fail[node]]
-    start = spelled.node_of.get(edge, 0)
-    return Phrases(spelled, fail, promise, reward, _phrase_bounds(spelled, fail, promise, reward), start)
+            node = children[node].setdefault(label, len(children))
+            if node == len(children):
+                children.append({})
+                promise.append(0.0)
+                reward.append(0.0)
+        reward[node] += boost
+    order, leading, fail = [0], [NONE], [0] * len(children)  # level by level: shorter beginnings come first
+    for node in order:
+        shorter = fail[node]
+        promise[node] = max(promise[node], promise[shorter])
+        reward[node] += reward[shorter] if node else 0.0
+        for label, after in sorted(children[node].items()):
+            order.append(after)
+            leading.append(label)
+            if node:
+                suffix = shorter
+                while suffix and label not in children[suffix]:
+                    suffix = fail[suffix]
+                fail[after] = children[suffix].get(label, 0)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order))
+    sizes = [len(children[node]) for node in order]
+    spelled = Tree(np.cumsum([1, *sizes], dtype=np.int32), np.array(leading, np.int32))
+    promise_N, reward_N = (np.array(values, np.float32)[order] for values in (promise, reward))
+    fail_N = place[np.array(fail)[order]]
+    start = int(place[children[0].get(boundary, 0)]) if edge else 0
+    bound_N = _phrase_bounds(spelled.first_child, fail_N, promise_N, reward_N)
+    return Phrases(spelled, fail_N, promise_N, reward_N, bound_N, start)
 
 
-def _phrase_bounds(spelled: Tree, fail: np.ndarray, promise: np.ndarray, reward: np.ndarray) -> np.ndarray:
+def _phrase_bounds(first_child: np.ndarray, fail: np.ndarray, promise: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """[nodes] the most that a label adds: it leads to a child of the node or of a shorter suffix, or to the root."""
-    earned = promise.astype(float) + reward
-    best = np.zeros(len(fail))
-    for node in range(len(fail)):  # suffixes are shorter, so they come first
-        first, last = spelled.first_child[node : node + 2]
-        best[node] = max(best[fail[node]], earned[first:last].max(initial=0.0))
+    earned, first = (promise.astype(float) + reward).tolist(), first_child.tolist()
+    best: list[float] = []
+    for node, shorter in enumerate(fail.tolist()):  # suffixes are shorter, so they come first
+        most = max(earned[first[node] : first[node + 1]], default=0.0)
+        best.append(max(most, best[shorter] if node else 0.0))
     return np.nextafter((best - promise).astype(np.float32), np.float32(np.inf))
 
 

@@ -23,13 +23,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipError, prepared_path, write_tensor
-from fastpitch.front.symbols import Encoded, TextError, TextProcessor
+from fastpitch.front.symbols import EncodedText, TextError, TextProcessor
 
 RATE = 16_000  # of pocketsphinx's model
 FRAME_SECONDS = 0.01
@@ -37,7 +38,7 @@ LATE_SECONDS = 0.0078  # from where a frame of 25.6 ms starts to where it is nea
 PAUSE = 0.3  # probability of a pause between words; by the default of 0.005 pauses become long consonants
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """When a word or a phoneme is said, in seconds."""
 
     start: float
@@ -49,7 +50,7 @@ def main(cfg: Config) -> list[str]:
     folder, sources = cfg.data.durations_dir, (*cfg.data.train, *cfg.data.validation)
     if folder is None or not sources:
         raise ConfigError("nothing to align: expected data.durations_dir, and clips in data.train")
-    aligner, text = Aligner(), TextProcessor(cfg.text)
+    aligner, text = PhonemeAligner(), TextProcessor(cfg.text)
     utterances, left_out = data.read_utterances(dict.fromkeys(sources), cfg, training=False)
     missing = [utterance for utterance in utterances if not prepared_path(folder, utterance).is_file()]
     written = 0
@@ -67,18 +68,18 @@ def main(cfg: Config) -> list[str]:
     return left_out
 
 
-def aligned(utterance: Utterance, cfg: Config, text: TextProcessor, aligner: "Aligner") -> torch.Tensor:
+def aligned(utterance: Utterance, cfg: Config, text: TextProcessor, aligner: "PhonemeAligner") -> torch.Tensor:
     """[2, L] int64: symbols and frames of a clip. Raises ClipError, TextError, AudioError."""
     encoded, features = text.encode(utterance.text), cfg.features
-    samples_N = audio.read(utterance.audio, sample_rate=features.sample_rate, **utterance.piece()).samples
+    samples_N = waveform.read(utterance.audio, sample_rate=features.sample_rate, **utterance.piece()).samples
     words = phonemes_of(encoded)
-    spans = aligner.spans(audio.resample(samples_N, features.sample_rate, RATE), words)
+    spans = aligner.spans(waveform.resample(samples_N, features.sample_rate, RATE), words)
     frames = features.frames(len(samples_N))
     durations = durations_of(encoded, spans, frames, features.hop_samples / features.sample_rate)
     return torch.tensor([encoded.tokens, durations])
 
 
-def phonemes_of(encoded: Encoded) -> list[list[str]]:
+def phonemes_of(encoded: EncodedText) -> list[list[str]]:
     """The phonemes of every word, without stress. Raises TextError for a word that is given by letters."""
     words = []
     for word in encoded.words:
@@ -89,7 +90,7 @@ def phonemes_of(encoded: Encoded) -> list[list[str]]:
     return words
 
 
-def durations_of(encoded: Encoded, spans: Sequence[Sequence[Span]], frames: int, seconds: float) -> list[int]:
+def durations_of(encoded: EncodedText, spans: Sequence[Sequence[TimeSpan]], frames: int, seconds: float) -> list[int]:
     """Frames, `seconds` apart, of every symbol, from the spans of the phonemes of every word.
 
     A pause belongs to the mark in it, else to the space; without either to what was said before. Other marks and spaces
@@ -119,7 +120,7 @@ def durations_of(encoded: Encoded, spans: Sequence[Sequence[Span]], frames: int,
     return [int(after - start) for start, after in pairwise(before)]
 
 
-class Aligner:
+class PhonemeAligner:
     """pocketsphinx, with the words of each clip as they are pronounced in it. Raises ConfigError where it is absent."""
 
     def __init__(self) -> None:
@@ -127,7 +128,7 @@ class Aligner:
             raise ConfigError("pocketsphinx is not installed; pip install pocketsphinx")
         self._decoder = self._new()
 
-    def spans(self, samples_N: np.ndarray, words: Sequence[Sequence[str]]) -> list[list[Span]]:
+    def spans(self, samples_N: np.ndarray, words: Sequence[Sequence[str]]) -> list[list[TimeSpan]]:
         """When the phonemes of every word are said in samples at RATE. Raises ClipError."""
         names = [self._named(phonemes) for phonemes in words]
         pcm = (np.clip(samples_N, -1, 1) * 32767).astype(np.int16).tobytes()
@@ -164,9 +165,9 @@ class Aligner:
             raise ClipError("pocketsphinx cannot align it; is it the text of this recording?") from None
 
 
-def _span(entry: Any) -> Span:
+def _span(entry: Any) -> TimeSpan:
     start, end = (frame * FRAME_SECONDS + LATE_SECONDS for frame in (entry.start, entry.start + entry.duration))
-    return Span(start, end)
+    return TimeSpan(start, end)
 
 
 if __name__ == "__main__":

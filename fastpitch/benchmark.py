@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 from tyro.conf import arg
 
-from common import benchmark, config, distributed
+from common import benchmark, config
 from common.benchmark import CLOCKS, RESULTS, Clock, Timings
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.devices import distributed
+from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.features import TTS
-from common.precision import Precision, cast_for_inference, float32_math
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.config import ModelConfig
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder

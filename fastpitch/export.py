@@ -20,7 +20,7 @@ from common.lengths import inside
 from fastpitch.acoustic.aligner import symbol_of_frames
 from fastpitch.acoustic.harmonics import contour
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.transformer import Attention, Transformer, positions
+from fastpitch.acoustic.transformer import MaskedAttention, Transformer, positions
 from fastpitch.speaking.synthesizer import Synthesizer
 
 Part = Literal["whole", "encoder", "decoder"]
@@ -56,7 +56,7 @@ class PlainTransformer(nn.Module):
         return x_BTC
 
 
-def _attended(attention: Attention, x_BTC: Tensor, padding_B1T: Tensor) -> Tensor:
+def _attended(attention: MaskedAttention, x_BTC: Tensor, padding_B1T: Tensor) -> Tensor:
     parts = (part_BTC.chunk(attention.heads, 2) for part_BTC in attention.query_key_value(x_BTC).chunk(3, 2))
     mixed = []
     for query_BTC, key_BTC, value_BTC in zip(*parts, strict=True):
@@ -65,7 +65,7 @@ def _attended(attention: Attention, x_BTC: Tensor, padding_B1T: Tensor) -> Tenso
     return attention.out(torch.cat(mixed, 2))
 
 
-class Encoder(nn.Module):
+class SymbolEncoder(nn.Module):
     """What is said of each symbol, and in how many frames."""
 
     def __init__(self, model: FastPitch):
@@ -112,7 +112,7 @@ class Encoder(nn.Module):
         return Symbols(x_BLC + model.energy_embedding(loud_BL[:, :, None]), frames_BL, said_BL, loud_BL)
 
 
-class Decoder(nn.Module):
+class FrameDecoder(nn.Module):
     """The mel frames of symbols, where the symbol of every frame is known."""
 
     def __init__(self, model: FastPitch):
@@ -151,7 +151,7 @@ class Whole(nn.Module):
 
     def __init__(self, model: FastPitch):
         super().__init__()
-        self.encoder, self.decoder = Encoder(model), Decoder(model)
+        self.encoder, self.decoder = SymbolEncoder(model), FrameDecoder(model)
 
     def forward(
         self,
@@ -167,7 +167,7 @@ class Whole(nn.Module):
         energy_shift_BL: Tensor | float = 0.0,
         speaker_B: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """mel_BMT, frames_B, and of every symbol its frames, pitch and energy; arguments as of `Encoder`."""
+        """mel_BMT, frames_B, and of every symbol its frames, pitch and energy; arguments as of `SymbolEncoder`."""
         edits = pace_BL, durations_BL, pitch_BL, pitch_scale_BL, pitch_shift_BL
         energy = energy_BL, energy_scale_BL, energy_shift_BL
         symbols = self.encoder(tokens_BL, lengths_B, *edits, *energy, speaker_B)
@@ -185,7 +185,7 @@ class Whole(nn.Module):
 
 def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
     """`tts`, on the CPU in float32, or a part of it."""
-    model, encoder = tts.model.eval(), Encoder(tts.model)
+    model, encoder = tts.model.eval(), SymbolEncoder(tts.model)
     examples = [_example(model, lengths) for lengths in ((17, 11, 1), (40, 23), (1,), (5, 5, 5, 2))]
 
     def whole(
@@ -233,7 +233,7 @@ def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
     parts: dict[Part, tuple[nn.Module, Callable[..., Sequence[Tensor]], tuple[str, ...]]] = {
         "whole": (Whole(model), whole, ("mel_BMT", "frames_B", *Symbols._fields[1:])),
         "encoder": (encoder, of_symbols, Symbols._fields),
-        "decoder": (Decoder(model), of_frames, ("mel_BMT",)),
+        "decoder": (FrameDecoder(model), of_frames, ("mel_BMT",)),
     }
     module, reference, outputs = parts[part]
     return ExportGraph(
@@ -294,7 +294,7 @@ def _example(model: FastPitch, lengths: Sequence[int]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def _decoder_example(encoder: Encoder, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _decoder_example(encoder: SymbolEncoder, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
     conditioned_BLC, counts_BL, pitch_BL, _ = encoder(**example)
     frames_B = counts_BL.sum(1)
     symbol_BT = symbol_of_frames(counts_BL, int(frames_B.max()) + 1)

@@ -21,21 +21,23 @@ import torch
 from torch import Tensor
 from tyro.conf import Positional, arg
 
-from common import audio, checkpoint, config
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common import config
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.config import ConfigError
-from common.fastest import Choice
+from common.devices.fastest import Choice
 from common.features import LogMel
 from common.recognition import writing
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from common.text import pronounce
 from common.text.readings import read_readings
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.inputs import Item, find_phrases
+from fastpitch.front.inputs import InputPhrase, find_phrases
 from fastpitch.front.phrases import Phrase
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.ssml import SENTENCE_SECONDS, SsmlError
-from fastpitch.front.symbols import Encoded, TextError, TextProcessor
+from fastpitch.front.symbols import EncodedText, TextError, TextProcessor
 from fastpitch.speaking import report, sound, times
 from fastpitch.speaking.delivery import DeliveryConfig, LoudnessError, Stream, delivered
 from fastpitch.speaking.report_page import Line
@@ -114,7 +116,7 @@ class InferenceConfig:
 class Outcome(NamedTuple):
     """What became of a phrase: how it was said, or what was wrong with it."""
 
-    item: Item
+    item: InputPhrase
     spoken: Spoken | None
     problem: str = ""
 
@@ -140,7 +142,7 @@ def main(cfg: InferenceConfig) -> int:
     return 1 if problems else 0
 
 
-def _check_apart(items: Sequence[Item], cfg: InferenceConfig) -> None:
+def _check_apart(items: Sequence[InputPhrase], cfg: InferenceConfig) -> None:
     """Raises ConfigError where a file that is read would be written to."""
     suffixes = [times.SUFFIXES[name] for name in cfg.times] + [".npy"] * cfg.save_mels
     places = [cfg.report] if cfg.report is not None else []
@@ -151,7 +153,11 @@ def _check_apart(items: Sequence[Item], cfg: InferenceConfig) -> None:
 
 
 def _to_files(
-    items: Sequence[Item], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig, known: Sequence[str]
+    items: Sequence[InputPhrase],
+    tts: Synthesizer | None,
+    voice: Voice | None,
+    cfg: InferenceConfig,
+    known: Sequence[str],
 ) -> list[str]:
     """Writes the files of all phrases; what was wrong with some. `known` is what else the report shows."""
     problems: list[str] = []
@@ -173,7 +179,7 @@ def _to_files(
     return problems
 
 
-def _streamed(items: Sequence[Item], tts: Synthesizer | None, voice: Voice, cfg: InferenceConfig) -> list[str]:
+def _streamed(items: Sequence[InputPhrase], tts: Synthesizer | None, voice: Voice, cfg: InferenceConfig) -> list[str]:
     """Says all phrases to standard output, each sentence when the one before has been said; what went wrong."""
     problems: list[str] = []
     try:
@@ -214,7 +220,7 @@ class _UnsayableError(ValueError):
 
 
 def _outcomes(
-    items: Sequence[Item], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
+    items: Sequence[InputPhrase], tts: Synthesizer | None, voice: Voice | None, cfg: InferenceConfig
 ) -> Iterator[Outcome]:
     """What becomes of every phrase, in order; some batches of them at a time."""
     window = 4 * cfg.voicing.batch_size
@@ -261,7 +267,7 @@ def read_mel(path: Path, voice: Voice | None) -> Tensor:
         raise VocoderError(f"{path}: a mel spectrogram, and no vocoder for it; name one with --vocoder")
     if path.suffix not in (".npy", ".pt"):
         features = voice.vocoder.features
-        samples_N = audio.read(path, sample_rate=features.sample_rate).samples
+        samples_N = waveform.read(path, sample_rate=features.sample_rate).samples
         with torch.inference_mode():
             log_mel = LogMel(features).eval()
             mel_BMT, frames_B = log_mel(torch.from_numpy(samples_N)[None], torch.tensor([len(samples_N)]))
@@ -300,7 +306,7 @@ def _said(
 def _vocoded(mel_MT: Tensor, voice: Voice) -> Spoken:
     (samples_N,) = voice.whole([mel_MT])
     none = np.zeros(0)
-    sentence = SpokenSentence(Encoded([], [], [], []), none, none, none, mel_MT)
+    sentence = SpokenSentence(EncodedText([], [], [], []), none, none, none, mel_MT)
     return Spoken(samples_N, voice.sample_rate, voice.hop_samples, [sentence])
 
 
@@ -315,7 +321,7 @@ def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[Line]
         samples_N = sound.to_int16(said_N, seed=seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         if cfg.vocoder is not None:
-            audio.write(path, samples_N, rate)
+            waveform.write(path, samples_N, rate)
         if cfg.times:
             times.write(path, phrase.text, spoken, cfg.times, sample_rate=rate)
         if cfg.save_mels:

@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from common import checkpoint, config, distributed
-from common.checkpoint import CheckpointError
+from common import config
 from common.data.batching import evaluation_batches
 from common.data.manifest import ManifestError, Utterance
+from common.devices import distributed
+from common.devices.precision import Precision, autocast
 from common.features import LogMel
-from common.precision import Precision, autocast
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import, data
 from fastpitch.acoustic.config import Config

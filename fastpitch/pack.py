@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 from tyro.conf import Positional, arg
 
-from common import checkpoint, config, files
-from common.checkpoint import CheckpointError
+from common import config
+from common.files import atomic
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.checkpoint_import import Imported
@@ -89,7 +91,7 @@ def main(cfg: PackConfig) -> Path:
         },
     )
     sums = {part: voices.checksum(folder / part) for part in (voices.ACOUSTIC, voices.VOCODER)}
-    files.write_text(folder / voices.SUMS, "".join(f"{found}  {part}\n" for part, found in sums.items()))
+    atomic.write_text(folder / voices.SUMS, "".join(f"{found}  {part}\n" for part, found in sums.items()))
     for part, found in sums.items():
         print(f"{folder / part}: {(folder / part).stat().st_size / 1e6:.1f} MB, SHA-256 {found}")
     return folder

@@ -28,11 +28,12 @@ import numpy as np
 import torch
 from tyro.conf import Positional, arg
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.features import TTS, LogMel, LogMelConfig
-from common.json_text import parsed
+from common.files.json_text import parsed
 from fastpitch.acoustic.data import ClipError, prepared_path, read_tensor, write_tensor
 from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
 from fastpitch.front.symbols import TextConfig, TextProcessor
@@ -75,7 +76,7 @@ class PrepareConfig:
             )
 
 
-class Result(NamedTuple):
+class PreparedClip(NamedTuple):
     """What became of a clip: its pitch [T] in Hz, or in `problem` why it cannot be used."""
 
     pitch: np.ndarray
@@ -122,12 +123,12 @@ def find_clips(cfg: PrepareConfig) -> tuple[list[Utterance], list[str]]:
     return list(utterances.values()), problems
 
 
-def prepare(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> Result:
+def prepare(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> PreparedClip:
     """Writes pitch and mel frames of one clip, if they are not there."""
     try:
-        return Result(_prepared(utterance, cfg, text))
+        return PreparedClip(_prepared(utterance, cfg, text))
     except ValueError as error:  # every error of audio, text and pitch is one
-        return Result(np.zeros(0), str(error))
+        return PreparedClip(np.zeros(0), str(error))
 
 
 def _prepared(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> np.ndarray:
@@ -149,12 +150,12 @@ def _prepared(utterance: Utterance, cfg: PrepareConfig, text: TextProcessor) -> 
 
 
 def _read(utterance: Utterance, cfg: PrepareConfig) -> np.ndarray:
-    rate = audio.info(utterance.audio).sample_rate
+    rate = waveform.info(utterance.audio).sample_rate
     if rate != cfg.features.sample_rate and not cfg.resample:
         raise ClipError(
             f"{utterance.audio}: {rate} Hz; expected {cfg.features.sample_rate}; convert it, or take --resample true"
         )
-    samples_N = audio.read(utterance.audio, sample_rate=cfg.features.sample_rate, **utterance.piece()).samples
+    samples_N = waveform.read(utterance.audio, sample_rate=cfg.features.sample_rate, **utterance.piece()).samples
     if np.abs(samples_N).max() < _SILENT:
         raise ClipError(f"{utterance.audio}: silent: no sample above {20 * np.log10(_SILENT):.0f} dB")
     return samples_N
@@ -171,7 +172,7 @@ def _kept(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     return values.numpy() if tuple(values.shape) == shape and bool(values.isfinite().all()) else None
 
 
-def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[Result]:
+def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[PreparedClip]:
     """What became of every clip, in order; the bar shows clips, the rate and the time left."""
     from tqdm import tqdm
 
@@ -202,7 +203,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _prepare_in_worker(utterance: Utterance) -> Result:
+def _prepare_in_worker(utterance: Utterance) -> PreparedClip:
     return prepare(utterance, _worker["cfg"], _worker["text"])
 
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.course import course_in_epochs
 from common.data.batching import evaluation_batches
 from common.data.loading import stand_in
-from common.loop import EXPECTED, Loop
-from common.run_directory import started
+from common.runs.run_directory import started
 from common.seeds import mixed
-from common.training_state import Progress
+from common.training.course import course_in_epochs
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch
@@ -48,7 +48,15 @@ def main(cfg: Config) -> Progress:
         names, both = run.loss_names, (run.train_set, run.validation)
         with (
             tensorboard_samples(run) as samples,
-            Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="frames/s", data=both) as loop,
+            Loop(
+                run.state,
+                cfg.every,
+                course_in_epochs(cfg),
+                names=names,
+                unit="frames/s",
+                data=both,
+                learners=run.learners,
+            ) as loop,
         ):
             run.describe()
             if loop.owes_validation:

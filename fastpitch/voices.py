@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from common import hub
-from common.checkpoint import CheckpointError
+from common.published import hub
+from common.runs.checkpoint import CheckpointError
 
 Part = Literal["fastpitch.pt", "vocoder.pt"]
 ACOUSTIC: Part = "fastpitch.pt"

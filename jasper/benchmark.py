@@ -26,33 +26,35 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common import audio, benchmark, config, distributed, memory
+from common import benchmark, config
+from common.audio import waveform
 from common.benchmark import CLOCKS, RESULTS, Clock, Timings
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.convolution import FusedConvolution, native
-from common.convolution.native import Instructions, Packed
+from common.convolution.native import Instructions, PackedConvolution
 from common.convolution.products import left_to_torch
-from common.cuda_graphs import GraphRunner
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
-from common.distributed import World
+from common.devices import distributed, memory
+from common.devices.distributed import World
+from common.devices.graphs import GraphRunner
+from common.devices.host_copy import HostCopy
+from common.devices.precision import DTYPES, InferencePrecision, Precision, cast_for_inference, float32_math
 from common.features import LogMel
-from common.host_copy import HostCopy
-from common.logging import RunLogger, processor_flags
-from common.precision import DTYPES, InferencePrecision, Precision, cast_for_inference, float32_math
-from common.run_directory import RunDirectory
-from common.training_state import TrainingError
+from common.runs.checkpoint import CheckpointError
+from common.runs.logging import RunLogger
+from common.runs.run_directory import RunDirectory
+from common.training.state import TrainingError
 from jasper.config import Config
 from jasper.fused import fuse
-from jasper.model import Jasper, Output
+from jasper.model import Jasper, JasperOutput
 from jasper.recognizer import load_model
 from jasper.run import NAME, Run
 from jasper.train import update
 
 Mode = Literal["published", "eager", "fused", "graph", "fused_fp32"]
 Part = Literal["features", "network", "both"]
-Network = Callable[[Tensor, Tensor], Output]
+Network = Callable[[Tensor, Tensor], JasperOutput]
 Row = dict[str, Any]
 
 LABELS_PER_SECOND = 13  # of LibriSpeech
@@ -128,8 +130,8 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
         with float32_math(precision), torch.inference_mode():
             networks = _networks(model.to(device), modes, precision, cfg.instructions)
             dtype = DTYPES[precision] if device.type == "cuda" else torch.float32  # on a CPU networks cast them
-            shared = {"config": cfg.name, "precision": precision, "processor_flags": processor_flags()}
-            shared |= {"instructions": cfg.instructions, "clock": cfg.clock}
+            shared = {"config": cfg.name, "precision": precision, "instructions": cfg.instructions}
+            shared["clock"] = cfg.clock
             for seconds in cfg.seconds or (2.0, 7.0, 16.7):
                 for batch in cfg.batch_sizes or (1, 2, 4, 8, 16):
                     audio_BN, samples_B = _noise(batch, seconds, cfg, device)
@@ -200,8 +202,7 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
     peak = benchmark.peak_memory_mib(step, world.device)
     about = {"config": cfg.name, "precision": cfg.precision, "batch": cfg.batch_size, "seconds_of_audio": seconds}
-    about |= {"clock": cfg.clock, "processor_flags": processor_flags()}
-    about |= {"processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
+    about |= {"clock": cfg.clock, "processes": world.size, "grad_accumulation": cfg.grad_accumulation, "ema": cfg.ema}
     about["times_faster_than_published"] = (
         round(benchmark.ratio(timings["published"], timings[""]), 3) if "published" in timings else None
     )
@@ -221,7 +222,7 @@ def _training_run(
     """`cfg` on utterances of noise with random letters, written to `folder`."""
     random = np.random.default_rng(cfg.seed)
     rate = cfg.features.sample_rate
-    audio.write(folder / "noise.wav", 0.1 * random.standard_normal(round(seconds * rate)).astype(np.float32), rate)
+    waveform.write(folder / "noise.wav", 0.1 * random.standard_normal(round(seconds * rate)).astype(np.float32), rate)
     letters = [label for label in cfg.model.labels if not label.isspace()]
     utterances = [
         Utterance(
@@ -271,7 +272,7 @@ def _weights_mib(network: Network) -> int | None:
         return None
     tensors = [*network.parameters(), *network.buffers()]
     for module in network.modules():
-        if isinstance(module, FusedConvolution) and isinstance(module.packed, Packed):
+        if isinstance(module, FusedConvolution) and isinstance(module.packed, PackedConvolution):
             tensors.append(module.packed.weight)
     return round(sum(tensor.nbytes for tensor in tensors) / 2**20)
 
@@ -290,7 +291,7 @@ def _calls(
         features_BFT, frames_B = log_mel(audio_BN, samples_B)
         return features_BFT.to(dtype), frames_B
 
-    def both(network: Network) -> Output:
+    def both(network: Network) -> JasperOutput:
         return network(*features())
 
     ready = features()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, contents, full, own_description
+from common.runs.checkpoint import CheckpointError, contents, full, own_description
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
 ASSUMED = (

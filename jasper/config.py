@@ -6,17 +6,20 @@ from typing import Annotated, ClassVar, Literal
 
 from tyro.conf import Suppress
 
+from common.audio.silence import SilenceConfig
 from common.augmentation import CutoutConfig, SpecAugmentConfig
 from common.config import check_not_negative, check_positive
-from common.course import RENAMED, EveryConfig, check_batches
+from common.data.digest import Changed
 from common.data.joining import JoinConfig
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
+from common.devices.precision import Precision
 from common.features import LogMelConfig
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
+from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +88,9 @@ class DataConfig:
     """Whether leading and trailing silence (60 dB under the peak) is cut, in training and validation alike."""
     pad_to_max: bool = False
     """Whether every training batch is padded to max_seconds."""
-    normalize_text: bool = True
-    """Normalisation of transcripts, as `language` says, and of punctuation that is no label."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts, as `language` says, and of punctuation that is no label; by default unless labels
+    are of both cases."""
     language: Language = "auto"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
@@ -97,7 +101,10 @@ class DataConfig:
     """Dictionary, as python -m common.text.alphabet makes of any data, whose letters take the place of model.labels."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
+    silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
@@ -145,8 +152,12 @@ class Config:
     resume: bool = True
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
-    """Checkpoint whose weights are the start (ours, DeepLearningExamples', NeMo's, or a name of the hub); layers that
-    do not fit start anew."""
+    """Checkpoint whose weights are the start (ours, DeepLearningExamples', NeMo's, or a name of the hub); of other
+    labels than its own the output layer starts anew."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its model, but for labels, and its features, in place
+    of those configured, and all weights; half: weights that fit the configured model, at least half of the checkpoint;
+    any: weights that fit, however few."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(save_epochs=10))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400)
     """Epochs whose checkpoints are kept, besides the last two and the best."""

@@ -68,6 +68,7 @@ def speech_dataset(
         trim=config.data.trim_silence,
         speed=config.data.speed if training else None,
         perturbation=config.data.perturbation if training else None,
+        silence=config.data.silence if training else None,
         join=config.data.join if training else None,
         seed=config.seed,
         on_error=config.data.on_error,

@@ -12,13 +12,14 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from common import config, distributed
-from common.checkpoint import CheckpointError
+from common import config
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
-from common.precision import InferencePrecision
+from common.devices import distributed
+from common.devices.precision import InferencePrecision
 from common.recognition import writing
 from common.recognition.scoring import EvaluationError, report
+from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from jasper import data
 from jasper.config import Config

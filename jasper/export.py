@@ -21,7 +21,7 @@ from common.export import (
 )
 from common.features import LogMel
 from jasper.config import Config
-from jasper.model import Block, ConvNorm, Jasper, frame_mask
+from jasper.model import ConvNorm, Jasper, JasperBlock, frame_mask
 from jasper.recognizer import BLANK, CHUNK_SECONDS, blurred_frames
 
 Source = Literal["samples", "features"]
@@ -43,7 +43,7 @@ class PlainJasper(nn.Module):
         x_BCT, dense_inputs = features_BFT, list[Tensor]()
         mask_B1T = frame_mask(frames_B, x_BCT.shape[2], x_BCT.dtype)
         for block in self.model.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, JasperBlock)
             inputs = [*dense_inputs, x_BCT] if block.residual == "dense" else [x_BCT]
             dense_inputs = inputs if block.residual == "dense" else dense_inputs
             for i, layer in enumerate(block.layers):

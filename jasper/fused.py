@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from common.convolution import FusedConvolution, Lengths, convolve
 from common.convolution.native import Activation
 from common.lengths import inside
-from jasper.model import Block, ConvNorm, Frames, Jasper, Output, clipped_relu
+from jasper.model import ConvNorm, Frames, Jasper, JasperBlock, JasperOutput, clipped_relu
 
 FRAMES = 836  # feature frames of a call that algorithms are chosen for: 8.4 seconds
 
@@ -48,23 +48,23 @@ class FusedJasper(nn.Module):
     def __init__(self, model: Jasper, frames: int):
         super().__init__()
         self.stride, self.context_frames = model.stride, model.context_frames
-        blocks: list[FusedBlock] = []
+        blocks: list[FusedJasperBlock] = []
         for block in model.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, JasperBlock)
             frames = block.output_frames(frames)
-            blocks.append(FusedBlock(block, frames))
+            blocks.append(FusedJasperBlock(block, frames))
         self.blocks = nn.ModuleList(blocks)
         self.dense_channels = max(block.residual_channels for block in blocks)
         self.decoder = FusedConvolution(model.decoder.weight, model.decoder.bias, frames=frames)
 
-    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> JasperOutput:
         """features_BFT with frames_B valid frames each; frames beyond are ignored."""
         features_BFT = features_BFT.to(self.decoder.weight_OKI.dtype)
         lengths = _lengths(frames_B, features_BFT.shape[2], features_BFT.dtype)
         x_BTC = (features_BFT.transpose(1, 2) * lengths.mask_BS1).contiguous()
         dense_BSD: Tensor | None = None
         written = 0  # channels of dense_BSD
-        for block in cast("list[FusedBlock]", list(self.blocks)):
+        for block in cast("list[FusedJasperBlock]", list(self.blocks)):
             if block.stride > 1:
                 frames_B = block.output_frames(lengths.frames_B)
                 lengths = _lengths(frames_B, block.output_frames(x_BTC.shape[1]), x_BTC.dtype)
@@ -76,13 +76,13 @@ class FusedJasper(nn.Module):
                 written = block.residual_channels
                 residual_BTD = dense_BSD[..., :written]
             x_BTC = block(x_BTC, residual_BTD, lengths)
-        return Output(F.log_softmax(self.decoder(x_BTC).float(), dim=-1), lengths.frames_B)
+        return JasperOutput(F.log_softmax(self.decoder(x_BTC).float(), dim=-1), lengths.frames_B)
 
 
-class FusedBlock(nn.Module):
+class FusedJasperBlock(nn.Module):
     """Sub-blocks in a row; all residuals together are one matrix product, added before the last activation."""
 
-    def __init__(self, block: Block, frames: int):
+    def __init__(self, block: JasperBlock, frames: int):
         super().__init__()
         self.stride, self.residual_kind = block.stride, block.residual
         self.is_selu = block.activation is F.selu
@@ -93,14 +93,14 @@ class FusedBlock(nn.Module):
         self.depthwise = nn.ModuleList(Depthwise(layer.depthwise) for layer in layers if layer.depthwise is not None)
         self.layers = nn.ModuleList(
             FusedConvolution(
-                f.weight_OIK.float(), f.bias_O.float(),
+                f.weight_OIK, f.bias_O.float(),
                 stride=layer.conv.stride[0], dilation=layer.conv.dilation[0], frames=frames,
             )
             for layer, f in zip(layers, folded, strict=True)
         )  # fmt: skip
         self.residual: FusedConvolution | None = None
         if residuals:
-            weight_OD1 = torch.cat([residual.weight_OIK for residual in residuals], dim=1).float()
+            weight_OD1 = torch.cat([residual.weight_OIK for residual in residuals], dim=1)
             bias_O = torch.stack([residual.bias_O for residual in residuals]).sum(0).float()
             self.residual = FusedConvolution(weight_OD1, bias_O, frames=frames)
 
@@ -144,20 +144,22 @@ class Depthwise(nn.Module):
         )  # fmt: skip
 
 
-class Folded(NamedTuple):
-    """Convolution and normalisation as one convolution, in float64."""
+class FoldedConvolution(NamedTuple):
+    """Convolution and normalisation as one convolution: in float64, the weights rounded once, to float32."""
 
     weight_OIK: Tensor
     bias_O: Tensor
 
 
-def _folded(layer: ConvNorm) -> Folded:
+def _folded(layer: ConvNorm) -> FoldedConvolution:
     """y = gamma (W x - mean) / sqrt(variance + eps) + beta as one product and one sum."""
     norm = layer.norm
     statistics = cast("tuple[Tensor, Tensor]", (norm.running_mean, norm.running_var))
     gamma, beta, mean, variance = (t.detach().double() for t in (norm.weight, norm.bias, *statistics))
     scale_O = gamma * (variance + norm.eps).rsqrt()
-    return Folded(layer.conv.weight.detach().double() * scale_O[:, None, None], beta - mean * scale_O)
+    parts = zip(layer.conv.weight.detach().split(16), scale_O.split(16), strict=True)  # which stay in a cache
+    weight_OIK = torch.cat([(part_OIK.double() * part_O[:, None, None]).float() for part_OIK, part_O in parts])
+    return FoldedConvolution(weight_OIK, beta - mean * scale_O)
 
 
 def _lengths(frames_B: Tensor, n_frames: int, dtype: torch.dtype) -> Lengths:

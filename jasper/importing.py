@@ -3,9 +3,10 @@
 import tarfile
 from pathlib import Path
 
-from common import checkpoint, hub
-from common.checkpoint import CheckpointError
-from common.nemo import archive
+from common.published import hub
+from common.published.nemo import archive
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from jasper import checkpoint_import, nemo_import
 from jasper.checkpoint_import import Imported
 from jasper.config import Config

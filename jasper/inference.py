@@ -17,15 +17,16 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from common import config, distributed
-from common.checkpoint import CheckpointError
-from common.fastest import Choice
+from common import config
+from common.devices import distributed
+from common.devices.fastest import Choice
 from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, share, status, write_all
 from common.recognition.writing import Format, tell
+from common.runs.checkpoint import CheckpointError
 from jasper import data
 from jasper.config import Config
 from jasper.recognizer import CHUNK_SECONDS, load

@@ -14,8 +14,6 @@ from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 import torch
-import torch.distributed as dist
-import torch.distributed.nn.functional as dist_functional
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -23,17 +21,17 @@ from torch.utils.checkpoint import checkpoint
 from common.config import ConfigError
 from common.convolution import products
 from common.convolution.blocks import convolved
-from common.dropout import dropout
+from common.devices.precision import compute_dtype
 from common.lengths import inside
-from common.normalized import is_one_pass, normalized
-from common.precision import compute_dtype
+from common.training.batch_norm import is_one_pass, normalized, synchronized
+from common.training.dropout import dropout
 from jasper.config import BlockConfig, ModelConfig
 
 Frames = TypeVar("Frames", int, Tensor)
 NORM_EPSILON = 1e-3  # of the published models; torch's default would change what their checkpoints compute
 
 
-class Output(NamedTuple):
+class JasperOutput(NamedTuple):
     """log_probs_BSV, float32, and frames_B, how many of each utterance's S frames are not padding."""
 
     log_probs_BSV: Tensor
@@ -47,7 +45,7 @@ class Jasper(nn.Module):
         super().__init__()
         if not config.blocks:
             raise ConfigError("model.blocks is empty: name a configuration, such as configs/jasper/jasper10x5dr.toml")
-        blocks: list[Block] = []
+        blocks: list[JasperBlock] = []
         dense_channels: list[int] = []  # of the dense blocks' inputs so far
         channels = n_mels
         for block in config.blocks:
@@ -55,7 +53,7 @@ class Jasper(nn.Module):
             if block.residual == "dense":
                 dense_channels.append(channels)
                 residual_channels = list(dense_channels)
-            blocks.append(Block(channels, block, residual_channels, config))
+            blocks.append(JasperBlock(channels, block, residual_channels, config))
             channels = block.filters
         self.checkpoints_activations = False
         """Whether blocks are computed again in the backward pass, in place of keeping what they need there."""
@@ -65,6 +63,8 @@ class Jasper(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv1d):
                 initialise(module.weight)
+        if config.sync_batch_norm:
+            synchronized(self)
 
     @property
     def stride(self) -> int:
@@ -88,10 +88,10 @@ class Jasper(nn.Module):
             frames_B = block.output_frames(frames_B)
         return frames_B
 
-    def _blocks(self) -> "list[Block]":
-        return cast("list[Block]", list(self.blocks))
+    def _blocks(self) -> "list[JasperBlock]":
+        return cast("list[JasperBlock]", list(self.blocks))
 
-    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> Output:
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> JasperOutput:
         """features_BFT with frames_B valid frames each; frames beyond are ignored."""
         x_BCT = features_BFT.to(self.decoder.weight.dtype)  # the network may be cast; features are always fp32
         # A mask in float32 would make float32 of every activation that autocast has computed in fewer bits.
@@ -111,10 +111,10 @@ class Jasper(nn.Module):
             else:
                 x_BCT = block(x_BCT, mask_B1T, dense_inputs)
         logits_BVS = products.pointwise(self.decoder, x_BCT) if self.training else self.decoder(x_BCT)
-        return Output(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
+        return JasperOutput(F.log_softmax(logits_BVS.transpose(1, 2).float(), dim=-1), frames_B)
 
 
-class Block(nn.Module):
+class JasperBlock(nn.Module):
     """Sub-blocks in a row; the residuals join the last one before its activation."""
 
     def __init__(self, channels: int, block: BlockConfig, residual_channels: list[int], config: ModelConfig):
@@ -122,7 +122,6 @@ class Block(nn.Module):
         self.stride, self.residual, self.dropout = block.stride, block.residual, block.dropout
         activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "hardtanh": clipped_relu, "selu": F.selu}
         self.activation = activations[config.activation]
-        sync = config.sync_batch_norm
         self.layers = nn.ModuleList(
             ConvNorm(
                 channels if i == 0 else block.filters,
@@ -131,11 +130,10 @@ class Block(nn.Module):
                 stride=block.stride if i == 0 else 1,
                 dilation=block.dilation,
                 separable=block.separable,
-                sync=sync,
             )
             for i in range(block.repeat)
         )
-        self.residuals = nn.ModuleList(ConvNorm(c, block.filters, sync=sync) for c in residual_channels)
+        self.residuals = nn.ModuleList(ConvNorm(c, block.filters) for c in residual_channels)
 
     def forward(self, x_BCT: Tensor, mask_B1T: Tensor, dense_inputs: list[Tensor]) -> Tensor:
         """`x_BCT` zero beyond each utterance's frames gives an output that is so too, by mask_B1T."""
@@ -187,7 +185,6 @@ class ConvNorm(nn.Module):
         stride: int = 1,
         dilation: int = 1,
         separable: bool = False,
-        sync: bool = False,
     ):
         super().__init__()
         padding = kernel // 2 * dilation
@@ -196,7 +193,7 @@ class ConvNorm(nn.Module):
             self.depthwise = nn.Conv1d(c_in, c_in, kernel, stride, padding, dilation, groups=c_in, bias=False)
             kernel, stride, padding, dilation = 1, 1, 0, 1
         self.conv = nn.Conv1d(c_in, c_out, kernel, stride, padding, dilation, bias=False)
-        self.norm: nn.BatchNorm1d = (SyncBatchNorm1d if sync else nn.BatchNorm1d)(c_out, eps=NORM_EPSILON)
+        self.norm = nn.BatchNorm1d(c_out, eps=NORM_EPSILON)
 
     def forward(self, x_BCT: Tensor, mask_B1S: Tensor) -> Tensor:
         """x_BCT, zero beyond each utterance's frames -> [B, c_out, S]; mask_B1S says which of the S frames count."""
@@ -213,34 +210,13 @@ class ConvNorm(nn.Module):
         return convolved(self.conv, x_BCT) if self.training else cast("Tensor", self.conv(x_BCT))
 
 
-class SyncBatchNorm1d(nn.BatchNorm1d):
-    """Batch normalisation with the statistics of all processes, on any device (torch's own needs a GPU)."""
-
-    def forward(self, x_BCT: Tensor) -> Tensor:
-        """x_BCT normalised over B, T and the processes in training; by the running statistics otherwise."""
-        if not (self.training and dist.is_initialized()):
-            return super().forward(x_BCT)
-        x_BCT = x_BCT.float()
-        count = torch.full((1,), float(x_BCT.shape[0] * x_BCT.shape[2]), device=x_BCT.device)  # no copy to wait for
-        local = torch.cat([count, x_BCT.sum((0, 2)), x_BCT.square().sum((0, 2))])
-        count, total, squares = dist_functional.all_reduce(local).split([1, self.num_features, self.num_features])
-        mean = total / count
-        variance = squares / count - mean.square()
-        with torch.no_grad():
-            for running, now in ((self.running_mean, mean), (self.running_var, variance * count / (count - 1))):
-                cast("Tensor", running).lerp_(now, cast("float", self.momentum))
-            cast("Tensor", self.num_batches_tracked).add_(1)
-        scale = self.weight * (variance + self.eps).rsqrt()
-        return x_BCT * scale[:, None] + (self.bias - mean * scale)[:, None]
-
-
-def _again(block: Block) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+def _again(block: JasperBlock) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """What stands around the first and the second computation of a block."""
     return nullcontext(), _statistics_kept(block)
 
 
 @contextmanager
-def _statistics_kept(block: Block) -> Iterator[None]:
+def _statistics_kept(block: JasperBlock) -> Iterator[None]:
     """While a block is computed for the second time, its batch statistics are not counted again."""
     norms = [module for module in block.modules() if isinstance(module, nn.BatchNorm1d)]
     before = [(norm.momentum, cast("Tensor", norm.num_batches_tracked).clone()) for norm in norms]

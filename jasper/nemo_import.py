@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
-from common.checkpoint import CheckpointError
-from common.nemo.archive import opened
-from common.nemo.features import check_filters, features_of
-from common.nemo.settings import Settings
+from common.published.nemo.archive import opened
+from common.published.nemo.features import check_filters, features_of
+from common.published.nemo.settings import NemoSettings
+from common.runs.checkpoint import CheckpointError
 from jasper.checkpoint_import import Imported, published_weights
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
@@ -25,13 +25,14 @@ def read(path: Path) -> Imported:
         if target != TARGET:
             raise CheckpointError(
                 f"{source}: is a {target} of NeMo; Jasper and QuartzNet are {TARGET}, and FastConformer is for "
-                "python -m transducer.inference"
+                "python -m fastconformer.inference"
             )
-        features = features_of(Settings(described.get("preprocessor"), "preprocessor", source))
-        encoder = Settings(described.get("encoder"), "encoder", source)
+        features = features_of(NemoSettings(described.get("preprocessor"), "preprocessor", source))
+        encoder = NemoSettings(described.get("encoder"), "encoder", source)
         encoder.expect("feat_in", features.mel_bins)
         encoder.expect("conv_mask", True)
-        encoder.ignore(("_target_", "cls", "frame_splicing", "init_mode"))
+        encoder.of_class("ConvASREncoder", "ConvASREncoderAdapter")
+        encoder.ignore(("frame_splicing", "init_mode"))
         encoder.expect("normalization_mode", "batch")
         encoder.expect("residual_mode", "add")
         encoder.expect("norm_groups", -1)
@@ -39,9 +40,9 @@ def read(path: Path) -> Imported:
         sections = encoder.take("jasper")
         if not isinstance(sections, list):
             raise CheckpointError(f"{source}: encoder.jasper is {type(sections).__name__}; expected a list of blocks")
-        blocks = tuple(_block(Settings(block, f"encoder.jasper.{b}", source)) for b, block in enumerate(sections))
+        blocks = tuple(_block(NemoSettings(block, f"encoder.jasper.{b}", source)) for b, block in enumerate(sections))
         encoder.done()
-        labels = _labels(Settings(described.get("decoder"), "decoder", source))
+        labels = _labels(NemoSettings(described.get("decoder"), "decoder", source))
         weights = archive.weights()
     check_filters(weights, features, source)
     try:
@@ -52,7 +53,7 @@ def read(path: Path) -> Imported:
     return Imported(published_weights(_plain_names(weights), path), None, cfg)
 
 
-def _block(s: Settings) -> BlockConfig:
+def _block(s: NemoSettings) -> BlockConfig:
     kernel, stride, dilation = (_one(s, key) for key in ("kernel", "stride", "dilation"))
     s.expect("groups", 1)
     s.expect("heads", -1)
@@ -79,7 +80,7 @@ def _block(s: Settings) -> BlockConfig:
     return block
 
 
-def _one(s: Settings, key: str) -> int:
+def _one(s: NemoSettings, key: str) -> int:
     """A setting that NeMo writes as a list of one number, or as a number."""
     value = s.take(key, 11 if key == "kernel" else 1)
     number = value[0] if isinstance(value, list) and len(value) == 1 else value
@@ -88,7 +89,8 @@ def _one(s: Settings, key: str) -> int:
     return number
 
 
-def _labels(s: Settings) -> str:
+def _labels(s: NemoSettings) -> str:
+    s.of_class("ConvASRDecoder")
     vocabulary: Any = s.take("vocabulary")
     if not isinstance(vocabulary, list) or not 0 < len(vocabulary) <= MOST_LABELS:
         raise CheckpointError(f"{s.source}: decoder.vocabulary: expected a list of letters")

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 import ctc
 from common.augmentation import cutout, spec_augment
+from common.devices.precision import autocast
 from common.features import LogMel
-from common.precision import autocast
 from common.recognition.training import MicroBatch
 from jasper.config import Config
 
@@ -39,7 +39,7 @@ def ctc_objective(
         longest = round(cfg.data.max_seconds * cfg.features.sample_rate)
         audio_BN = F.pad(audio_BN, (0, max(0, longest - audio_BN.shape[1])))
     with torch.no_grad():
-        features_BFT, frames_B = log_mel(audio_BN, batch.samples_B, seed=seed)
+        features_BFT, frames_B = log_mel(audio_BN, batch.samples_B)
         features_BFT = cutout(features_BFT, frames_B, cfg.cutout, seed=seed)
         features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed)
     with autocast(device, cfg.precision):

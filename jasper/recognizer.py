@@ -5,6 +5,7 @@ Shapes: B utterances or chunks, N samples, F mel bands, T feature frames, S outp
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,15 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
-from common.fastest import Choice, fastest, voice_like
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest, voice_like
+from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
 from common.features import Features, LogMel, LogMelConfig
-from common.precision import InferencePrecision, cast_for_inference, float32_math
-from common.recognition.chunks import Piece, chunks
-from common.recognition.decoding import Decoder, DecodingOptions
+from common.recognition.chunks import AudioChunk, chunks
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
+from common.runs import checkpoint
 from jasper import data, importing
 from jasper.config import Config
 from jasper.fused import fuse
@@ -58,6 +60,21 @@ class Recognizer:
         self.log_mel = LogMel(cfg.features).to(self.device).eval()
 
     @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return self.config.features.sample_rate
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The language of the texts that it has learned, where the configuration says."""
+        return () if self.config.data.language in ("auto", "none") else (self.config.data.language,)
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Longest stretch, in seconds, that the network hears at once."""
+        return CHUNK_SECONDS
+
+    @property
     def samples_per_frame(self) -> int:
         """Samples of audio from one output frame to the next."""
         return self.config.features.hop_samples * self.model.stride
@@ -67,9 +84,9 @@ class Recognizer:
         with torch.no_grad():
             return self.log_mel(*(given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B)))
 
-    def decoder(self, options: DecodingOptions | None = None) -> Decoder:
+    def decoder(self, options: DecodingOptions | None = None) -> CTCDecoder:
         """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
-        return Decoder((*self.vocabulary.labels, BLANK), blank=self.vocabulary.blank, options=options)
+        return CTCDecoder((*self.vocabulary.labels, BLANK), blank=self.vocabulary.blank, options=options)
 
     def transcribe(
         self,
@@ -77,7 +94,7 @@ class Recognizer:
         *,
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
-        decoder: Decoder | None = None,
+        decoder: CTCDecoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> list[Transcript]:
@@ -96,7 +113,7 @@ class Recognizer:
         *,
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
-        decoder: Decoder | None = None,
+        decoder: CTCDecoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
@@ -122,7 +139,7 @@ class Recognizer:
         rate, trim = self.config.features.sample_rate, self.config.data.trim_silence
         return read_heard(source, rate, long_seconds=LONG_SECONDS, trim=trim)
 
-    def _pieces(self, samples: int, chunk_seconds: float) -> list[Piece]:
+    def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.
 
         What a chunk gives inside its context is then what the whole recording gives, if the features are not
@@ -136,7 +153,7 @@ class Recognizer:
         longest = max(1, round(chunk_seconds * features.sample_rate / per_frame))
         context = self.model.context_frames + blurred_frames(features, per_frame)
         return [
-            Piece(start * per_frame, min(samples, stop * per_frame), first - start, end - start)
+            AudioChunk(start * per_frame, min(samples, stop * per_frame), first - start, end - start)
             for start, first, end, stop in chunks(n_frames, longest=longest, context=context)
         ]
 
@@ -158,17 +175,20 @@ def load(
     precision: Choice | Literal["int8"] = "fp32",
     ema: bool | None = None,
     configuration: Config | None = None,
+    noise_floor: float | None = None,
 ) -> Recognizer:
     """The recogniser saved at `path`: of this repository, of DeepLearningExamples, a .nemo, or a name of the hub.
 
     `ema`: take the averaged weights; None takes them where there are any. `configuration` overrides what the
     checkpoint says of itself (ours) or what is read off its weights (DeepLearningExamples'). `precision`: "auto"
-    measures (`common.fastest`).
-    Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged weights, and
-    ConfigError for int8 where there is none (`cast_for_inference`).
+    measures (`common.devices.fastest`). `noise_floor` in place of that of its features; 0 is the original without
+    dither. Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no averaged
+    weights, and ConfigError for int8 where there is none (`cast_for_inference`).
     """
     chosen = distributed.pick_device(device)
     model, cfg, known = _loaded(path, ema=ema, configuration=configuration)
+    if noise_floor is not None:
+        cfg = replace(cfg, features=replace(cfg.features, noise_floor=noise_floor))
     if precision == "auto":
         sound_N = voice_like(cfg.features.sample_rate)
         return fastest(

@@ -19,23 +19,25 @@ import torch
 from tyro.conf import Positional, arg
 
 import ctc
-from common import audio, config, distributed
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common import config
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance
+from common.devices import distributed
 from common.features import LogMel
-from common.logging import read_events
-from common.metrics import ErrorCount, align_words, word_errors
 from common.recognition import writing
+from common.recognition.metrics import ErrorCount, align_words, word_errors
 from common.recognition.scoring import Evaluation
 from common.recognition.transcripts import Transcript
-from common.report_page import to_flac, to_png
+from common.runs.checkpoint import CheckpointError
+from common.runs.logging import read_events
+from common.runs.report_page import to_flac, to_png
 from common.text.vocabulary import VocabularyError
 from jasper import data
 from jasper.config import DataConfig
 from jasper.recognizer import Recognizer, load
-from jasper.report_page import Clip, Pitch, Points, Report, Timed, render
+from jasper.report_page import HeardClip, PitchMark, Points, RecogniserReport, Timed, render
 from jasper.validation import evaluate
 
 QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brightest colour
@@ -124,7 +126,7 @@ def write(
 
 def collect(
     run_dir: Path, asr: Recognizer, utterances: Sequence[Utterance], evaluation: Evaluation, *, clips: int
-) -> Report:
+) -> RecogniserReport:
     """All that the report shows."""
     log = run_dir / "nvlog.json"
     if not log.is_file():
@@ -136,7 +138,7 @@ def collect(
     correct = [each.utterance for each in heard if not each.errors.errors]
     shown = sorted(correct or worst, key=lambda u: u.seconds)[len(correct or worst) // 2]
     pictures = make_clips(asr, [shown, *worst])
-    return Report(
+    return RecogniserReport(
         title=run_dir.resolve().name,
         evaluation=evaluation,
         loss=curves(events, "loss"),
@@ -165,21 +167,21 @@ def curves(events: Sequence[dict[str, Any]], name: str) -> dict[str, Points]:
     return {phase: sorted(points.items()) for phase, points in found.items()}
 
 
-def make_clips(asr: Recognizer, utterances: Sequence[Utterance]) -> list[Clip]:
+def make_clips(asr: Recognizer, utterances: Sequence[Utterance]) -> list[HeardClip]:
     """What there is to see and hear of each utterance. Raises AudioError."""
     log_mel = LogMel(replace(asr.config.features, normalize="none")).eval()
     transcripts = asr.transcribe(utterances, keep_log_probs=True)
     return [_clip(asr, log_mel, u, t) for u, t in zip(utterances, transcripts, strict=True)]
 
 
-def _clip(asr: Recognizer, log_mel: LogMel, utterance: Utterance, transcript: Transcript) -> Clip:
+def _clip(asr: Recognizer, log_mel: LogMel, utterance: Utterance, transcript: Transcript) -> HeardClip:
     rate = asr.config.features.sample_rate
-    samples_N = audio.read(utterance.audio, sample_rate=rate, **utterance.piece()).samples
+    samples_N = waveform.read(utterance.audio, sample_rate=rate, **utterance.piece()).samples
     aligned = align_words(utterance.text, transcript.text)
     recognised_kinds = [pair.kind for pair in aligned if pair.hypothesis]
     spoken = _spoken(asr, utterance.text, transcript)
     spoken_kinds = [pair.kind for pair in aligned if pair.reference]
-    return Clip(
+    return HeardClip(
         id=utterance.id,
         seconds=transcript.seconds,
         errors=word_errors([utterance.text], [transcript.text]),
@@ -220,12 +222,14 @@ def _picture(log_mel: LogMel, samples_N: np.ndarray) -> bytes:
     return to_png(features_FT, darkest=darkest, brightest=brightest)
 
 
-def _pitches(log_mel: LogMel) -> list[Pitch]:
+def _pitches(log_mel: LogMel) -> list[PitchMark]:
     """Where in the spectrogram round frequencies lie, read off the mel filters themselves."""
     cfg = log_mel.cfg
     peaks_F = log_mel.filters_FK.argmax(dim=1).cpu().numpy() * cfg.sample_rate / cfg.n_fft
     wanted = [hertz for hertz in (500, 1000, 2000, 4000) if peaks_F[0] < hertz < peaks_F[-1]]
-    return [Pitch(hertz, float(np.interp(hertz, peaks_F, np.arange(len(peaks_F)) / len(peaks_F)))) for hertz in wanted]
+    return [
+        PitchMark(hertz, float(np.interp(hertz, peaks_F, np.arange(len(peaks_F)) / len(peaks_F)))) for hertz in wanted
+    ]
 
 
 class _Heard(NamedTuple):

@@ -4,10 +4,10 @@ from collections import Counter
 from html import escape
 from typing import Literal, NamedTuple
 
-from common import report_page
-from common.metrics import AlignedWord, ErrorCount
+from common.recognition.metrics import AlignedWord, ErrorCount
 from common.recognition.scoring import Evaluation
-from common.report_page import Number, stretch
+from common.runs import report_page
+from common.runs.report_page import Number, stretch
 from jasper.report_charts import log_chart
 
 PHASES = {"train": "training, running mean", "dev": "validation", "dev_ema": "validation, averaged weights"}
@@ -62,7 +62,7 @@ class Timed(NamedTuple):
     kind: Literal["equal", "substitution", "deletion", "insertion"]
 
 
-class Clip(NamedTuple):
+class HeardClip(NamedTuple):
     """A recording, what was said in it and what was recognised."""
 
     id: str
@@ -76,7 +76,7 @@ class Clip(NamedTuple):
     flac: bytes
 
 
-class Pitch(NamedTuple):
+class PitchMark(NamedTuple):
     """A frequency, and how high it lies in the spectrogram: 0 at the bottom, 1 at the top."""
 
     hertz: int
@@ -86,7 +86,7 @@ class Pitch(NamedTuple):
 Points = list[tuple[float, float]]
 
 
-class Report(NamedTuple):
+class RecogniserReport(NamedTuple):
     """All that the page shows."""
 
     title: str
@@ -94,10 +94,10 @@ class Report(NamedTuple):
     loss: dict[str, Points]
     """Phase (train, dev, dev_ema) to (epochs, loss)."""
     wer: dict[str, Points]
-    shown: Clip
+    shown: HeardClip
     """One clip for the picture of what was heard when."""
-    worst: list[Clip]
-    pitches: list[Pitch]
+    worst: list[HeardClip]
+    pitches: list[PitchMark]
     speakers: dict[str, ErrorCount]
     """Errors of each speaker that is named, highest error rate first."""
     confusions: Counter[tuple[str, str]]
@@ -107,13 +107,13 @@ class Report(NamedTuple):
     """The whole configuration as TOML."""
 
 
-def render(report: Report) -> str:
+def render(report: RecogniserReport) -> str:
     """The page."""
     parts = (_headline(report), _learning(report), _heard(report), _worst(report), _tables(report), _settings(report))
     return report_page.page(report.title, "\n".join(parts), style=STYLE)
 
 
-def _headline(report: Report) -> str:
+def _headline(report: RecogniserReport) -> str:
     result = report.evaluation
     words, characters = result.words, result.characters
     correct = sum(r == h for r, h in zip(result.references, result.hypotheses, strict=True))
@@ -127,7 +127,7 @@ def _headline(report: Report) -> str:
     return report_page.headline(report.title, numbers)
 
 
-def _learning(report: Report) -> str:
+def _learning(report: RecogniserReport) -> str:
     finest = 0.5 / max(1, report.evaluation.words.length)  # less than one error cannot be seen
     charts = [
         _chart("Loss", smoothed(report.loss), floor=1e-3, percent=False),
@@ -157,7 +157,7 @@ def _chart(name: str, series: dict[str, Points], *, floor: float, percent: bool)
     return f'<div class="card"><p class="chart-name">{name}</p><ul class="legend">{"".join(legend)}</ul>{chart}</div>'
 
 
-def _heard(report: Report) -> str:
+def _heard(report: RecogniserReport) -> str:
     return (
         "<h2>What was heard when</h2>\n"
         "<p>Above what was recognised, below what was said. Click to listen from there.</p>\n"
@@ -165,7 +165,7 @@ def _heard(report: Report) -> str:
     )
 
 
-def _worst(report: Report) -> str:
+def _worst(report: RecogniserReport) -> str:
     if not report.worst:
         return f"<h2>The worst errors</h2>\n<p>None: all {len(report.evaluation.ids)} clips are without an error.</p>"
     key = (
@@ -175,7 +175,7 @@ def _worst(report: Report) -> str:
     return "<h2>The worst errors</h2>\n" + key + "\n".join(_clip(clip, report.pitches) for clip in report.worst)
 
 
-def _tables(report: Report) -> str:
+def _tables(report: RecogniserReport) -> str:
     """Errors by speaker, and which words were taken for which, the most frequent of them."""
     speakers = {
         name: f"{errors.rate:.2%} ({errors.errors:,} of {errors.length:,} words)"
@@ -192,7 +192,7 @@ def _tables(report: Report) -> str:
     return found
 
 
-def _clip(clip: Clip, pitches: list[Pitch]) -> str:
+def _clip(clip: HeardClip, pitches: list[PitchMark]) -> str:
     errors = clip.errors
     about = f"{errors.errors} of {errors.length} words · {clip.seconds:.1f} s · {clip.id}"
     pairs = f'<div class="pairs">{"".join(map(_pair, clip.aligned))}</div>'
@@ -205,7 +205,7 @@ def _pair(pair: AlignedWord) -> str:
     return f'<div class="pair {pair.kind}">{"".join(f"<span>{word}</span>" for word in words)}</div>'
 
 
-def _timeline(clip: Clip, pitches: list[Pitch]) -> str:
+def _timeline(clip: HeardClip, pitches: list[PitchMark]) -> str:
     """The spectrogram with the words at their times."""
     edges = [f'<i class="edge" style="left: {100 * w.start / clip.seconds:.2f}%"></i>' for w in clip.recognised]
     heights = [
@@ -229,7 +229,7 @@ def _words(words: list[Timed], seconds: float) -> str:
     )
 
 
-def _settings(report: Report) -> str:
+def _settings(report: RecogniserReport) -> str:
     return (
         f'<h2>The run</h2>\n<div class="card">{report_page.facts_table(report.facts)}'
         f"<details><summary>Every setting</summary><pre>{escape(report.settings)}</pre></details></div>"

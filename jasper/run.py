@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 
 from common.data.loading import SpeechDataset
-from common.epochs import Epochs
 from common.features import LogMel
-from common.learner import Learner, amount_of, size_of
 from common.recognition.training import log_letters
-from common.run_directory import RunDirectory
+from common.runs.run_directory import RunDirectory
 from common.text.language import Spelling
-from common.training_state import TrainingState
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import TrainingState
 from jasper import data, importing
 from jasper.checkpoint_import import FORMAT
 from jasper.config import Config
@@ -26,16 +26,19 @@ class Run:
 
     def __init__(self, cfg: Config, directory: RunDirectory):
         cfg, source = data.with_labels(cfg)
+        start = None
+        if directory.saved is None and cfg.checkpoint is not None:
+            start = importing.read(cfg.checkpoint, is_start=True)
+            for assumption in start.assumed:
+                directory.log.event(assumption)
+        cfg = directory.adopted(cfg, start and start.config, ("model", "features"), keeps=("model.labels",))
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
         self.vocabulary = data.vocabulary_of(cfg)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Jasper(cfg.model, cfg.features.mel_bins).to(self.world.device)
-        if directory.saved is None and cfg.checkpoint is not None:
-            start = importing.read(cfg.checkpoint, is_start=True)
-            for assumption in start.assumed:
-                directory.log.event(assumption)
-            directory.start_from(self.model, start.ema or start.weights, cfg.checkpoint)
+        if start is not None and cfg.checkpoint is not None:
+            directory.start_from(self.model, start.ema or start.weights, cfg.checkpoint, cfg.from_checkpoint)
         self.learner = Learner(self.model, cfg, self.world)
         self.state = TrainingState(directory, cfg, self.learner.parts, extra={"format": FORMAT})
         self.model.checkpoints_activations = cfg.checkpoint_activations

@@ -11,15 +11,15 @@ from torch import Tensor
 
 import ctc
 from common import config
-from common.course import course_in_epochs
 from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, loader
-from common.loop import EXPECTED, Loop
-from common.metrics import word_errors
-from common.recognition.training import counted, log_prediction, micro_batches, weighted
-from common.run_directory import started
+from common.recognition.metrics import word_errors
+from common.recognition.training import check_labels, counted, log_prediction, micro_batches, weighted
+from common.runs.run_directory import started
 from common.seeds import mixed
-from common.training_state import Progress
+from common.training.course import course_in_epochs
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from jasper.config import Config
 from jasper.objective import ctc_objective
 from jasper.run import NAME, Run
@@ -44,8 +44,12 @@ def main(cfg: Config) -> Progress:
             try_longest_batch(run)
             return run.state.progress
         data = (run.train_set, run.validation)
-        with Loop(run.state, cfg.every, course_in_epochs(cfg), unit="utterances/s", data=data) as loop:
+        learners = {"": run.learner}
+        with Loop(
+            run.state, cfg.every, course_in_epochs(cfg), unit="utterances/s", data=data, learners=learners
+        ) as loop:
             run.describe()
+            check_labels(run.train_set, run.vocabulary.encode, run.frames, cfg.features.sample_rate, run.world)
             if loop.owes_validation:
                 validate(run, loop)
             read = loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)

@@ -5,10 +5,10 @@ from torch import nn
 
 import ctc
 from common.data.loading import SpeechDataset
-from common.distributed import World
+from common.devices.distributed import World
+from common.devices.precision import Precision, autocast
 from common.features import LogMel
-from common.precision import Precision, autocast
-from common.recognition.scoring import Evaluation, Result, batches, check_numbers, scored
+from common.recognition.scoring import Evaluation, ScoredUtterance, batches, check_numbers, scored
 from common.text.vocabulary import Vocabulary
 
 
@@ -31,7 +31,7 @@ def evaluate(
     """
     model.eval()
     log_mel.eval()
-    mine: list[Result] = []
+    mine: list[ScoredUtterance] = []
     for batch in batches(dataset, world, batch_size=batch_size, workers=workers):
         features_BFT, frames_B = log_mel(batch.audio_BN.to(world.device), batch.samples_B.to(world.device))
         with autocast(world.device, precision):
@@ -48,5 +48,5 @@ def evaluate(
             batch_first=True,
         )
         decoded = ctc.greedy(log_probs_BSV, frames_B, blank=vocabulary.blank)
-        mine += map(Result, batch.indices, [vocabulary.decode(d.labels) for d in decoded], losses_B.tolist())
+        mine += map(ScoredUtterance, batch.indices, [vocabulary.decode(d.labels) for d in decoded], losses_B.tolist())
     return scored(dataset.utterances, mine, world)

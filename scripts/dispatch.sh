@@ -2,7 +2,7 @@
 # Runs the script of the same name for one model: bash scripts/train.sh MODEL [ARGUMENT…] is
 # bash scripts/MODEL/train.sh [ARGUMENT…]. Likewise evaluation.sh, inference.sh, inference_benchmark.sh and
 # train_benchmark.sh. Each script explains itself with --help: bash scripts/train.sh jasper --help. Models are the folders
-# beside it: jasper, fastpitch, transducer, wav2vec2.
+# beside it: fastconformer, fastpitch, jasper, wav2vec2.
 set -euo pipefail
 here="$(dirname "${BASH_SOURCE[0]}")"
 name="$(basename "$0")"

@@ -39,7 +39,7 @@ shortenings="[2,(8,2),2] [2,(8,3),2] [2,(8,4),2] [2,(8,6),2]"
 # name | limit in seconds | arguments of python, or a bash script's
 steps=(
   "build|110|-m ctc.build --cuda present"
-  "transducer_build|30|-m transducer.build --cuda present"
+  "transducer_build|30|-m fastconformer.transducer.build --cuda present"
   "memcheck|180|bash ctc/csrc/test/sanitize_cuda.sh memcheck"
   "racecheck|180|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"

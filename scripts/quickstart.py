@@ -165,7 +165,7 @@ def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
     left = voice.left_to_train(runs, fresh=fresh)
     if needs_training(run, fresh=fresh):
         log = run.output_dir / "terminal.log"
-        left.insert(0, Training("recogniser", train.main, run, log, run.epochs, share=0.45))
+        left.insert(0, Training("recogniser", train.main, run, log, run.epochs, share=0.44))
     if left and not train_together(left, cores=torch.get_num_threads()):
         print("stopped; the same command goes on from there")
         return False
@@ -174,7 +174,7 @@ def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
 
 def needs_training(run: "Config", *, fresh: bool) -> bool:
     """Whether there is something to train; `fresh` deletes the run. Raises ConfigError at a run of other settings."""
-    from common import checkpoint
+    from common.runs import checkpoint
     from jasper.run import NAME
 
     folder = run.output_dir
@@ -218,7 +218,7 @@ def say(heading: str) -> None:
 
 
 if __name__ == "__main__":
-    from common.checkpoint import CheckpointError
+    from common.runs.checkpoint import CheckpointError
 
     try:
         with config.reported(FileExistsError, CheckpointError):

@@ -5,6 +5,7 @@ If one ends with an error, the others are ended (and save) too.
 """
 
 import contextlib
+import math
 import multiprocessing
 import os
 import queue
@@ -34,7 +35,8 @@ _CLEAR, _UP = "\r\x1b[2K", "\x1b[1A"
 class Training(NamedTuple):
     """`run(settings)` in a process of its own; `label` stands before what it prints, which `log` keeps.
 
-    `epochs` is how many it has in all. `share` is its part of the work, which decides how many threads it gets.
+    `epochs` is how many it has in all. `share` is its part of the work, which decides how many threads it gets, and how
+    much of the processor: so that all end at about the same time, and no core waits for the last one.
     """
 
     label: str
@@ -43,6 +45,7 @@ class Training(NamedTuple):
     log: Path
     epochs: int
     share: float
+    nice: int = 0
 
 
 class _Running(NamedTuple):
@@ -59,7 +62,8 @@ def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
     show = _Terminal(sys.stdout, trainings) if sys.stdout.isatty() else _Lines(sys.stdout)
     with contextlib.closing(show), _ending() as signals:
         running = []
-        for training in trainings:
+        most = max((training.share for training in trainings), default=0.0)
+        for training in (each._replace(nice=_nice(each.share, most)) for each in trainings):
             running.append(_started(training, _threads(training, cores)))
             signals.add(running[-1].process)
         said: queue.SimpleQueue[tuple[str, str] | _Running] = queue.SimpleQueue()
@@ -90,6 +94,11 @@ def _threads(training: Training, cores: int) -> int:
     return max(1, int(cores * training.share))
 
 
+def _nice(share: float, most: float) -> int:
+    """How far a training stands back behind the one with the most work: a step is a fourth more time for the others."""
+    return min(19, round(math.log(most / share, 1.25)))
+
+
 def _started(training: Training, threads: int) -> _Running:
     reader, writer = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(training, threads, writer))
@@ -106,6 +115,9 @@ def _started(training: Training, threads: int) -> _Running:
 def _work(training: Training, threads: int, writer: Connection) -> None:
     """What the process does: the training, its output in the pipe, until it, or who started it, ends."""
     os.setsid()
+    os.nice(training.nice)
+    with contextlib.suppress(OSError):  # Linux may share cores among sessions first, and among their processes then
+        Path("/proc/self/autogroup").write_text(str(training.nice))
     for name in ("stdout", "stderr"):  # new ones, since the old may count on a file's position
         descriptor = getattr(sys, name).fileno()
         os.dup2(writer.fileno(), descriptor)
@@ -115,7 +127,7 @@ def _work(training: Training, threads: int, writer: Connection) -> None:
     import torch
 
     from common import config
-    from common.loop import EXPECTED
+    from common.training.loop import EXPECTED
 
     torch.set_num_threads(threads)
     with config.reported(*EXPECTED):

@@ -13,11 +13,13 @@ from typing import Literal, NamedTuple
 from quickstart_together import Training
 
 import fastpitch
-from common import audio, checkpoint, config
+from common import config
+from common.audio import waveform
 from common.config import ConfigError
 from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
-from common.metrics import ErrorCount, character_errors
+from common.recognition.metrics import ErrorCount, character_errors
+from common.runs import checkpoint
 from fastpitch import pack, train
 from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
@@ -101,10 +103,10 @@ def left_to_train(runs: Runs, *, fresh: bool) -> list[Training]:
     left = []
     if not _is_trained(acoustic, acoustic_run.NAME):
         log = acoustic.output_dir / "terminal.log"
-        left.append(Training("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.35))
+        left.append(Training("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.43))
     if not _is_trained(vocoder, name_of(vocoder)):
         log = vocoder.output_dir / "terminal.log"
-        left.append(Training("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.2))
+        left.append(Training("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.13))
     if not left:
         print(f"{' and '.join(map(str, runs.folders))}: trained before; --fresh trains them anew")
     return left
@@ -151,7 +153,7 @@ def _heard(path: Path, text: str, spoken: Spoken, asr: Recognizer) -> Said:
         print(f"{path.stem}: {text}: {spoken.error}")
         return Said(text, "", None)
     samples_N = sound.to_int16(spoken.samples_N)
-    audio.write(path, samples_N, spoken.sample_rate)
+    waveform.write(path, samples_N, spoken.sample_rate)
     heard = asr.transcribe([path])[0].text
     return Said(text, heard, report.line(path.name, f"{text} (heard: {heard})", samples_N, spoken))
 

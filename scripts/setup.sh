@@ -10,7 +10,7 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # checksum FILE...: of what an installation of these requirements depends on.
 checksum() {
   local native
-  native="$(find ctc common transducer -type f \( -path '*/csrc/*' -o -path '*/include/*' -o -path 'ctc/native/*.py' \) |
+  native="$(find ctc common fastconformer -type f \( -path '*/csrc/*' -o -path '*/include/*' -o -path 'ctc/native/*.py' \) |
     LC_ALL=C sort)"
   # shellcheck disable=SC2086
   cat "$@" constraints.txt pyproject.toml scripts/setup.sh $native | cksum
@@ -74,6 +74,8 @@ install() {
   fetch "$torch" "${names[@]}"
   # What `pip install -e .` does, without building anything.
   pwd > "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/speech-models.pth"
+  printf '#!%s\nfrom speech.__main__ import main\n\nmain()\n' "$PWD/.venv/bin/python" > .venv/bin/speech
+  chmod +x .venv/bin/speech
   for file in ctc.build common.convolution.build; do
     PYTHONPATH=. .venv/bin/python -m $file >&2 &
     builds+=($!)

@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$repository"
 # What tests use is compiled before them: a first use would print a line, take the time of some test, and be done once
 # in every process.
-for library in ctc common.convolution transducer; do
+for library in ctc common.convolution fastconformer.transducer; do
   { "$python" -m "$library.build" > /dev/null ||
     echo "test: no native code of $library; its tests are skipped or take torch" >&2; } &
 done
@@ -21,8 +21,12 @@ for argument in "$@"; do
     exec "$python" -m pytest "$@"
   fi
 done
-processes="${PROCESSES:-$(nproc)}"
-[ "$processes" -le 8 ] || [ -n "${PROCESSES:-}" ] || processes=8
+# Cores that this process may use: nproc obeys OMP_NUM_THREADS, and not all versions know the quota of a container.
+processes="$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
+read -r quota period 2>/dev/null < /sys/fs/cgroup/cpu.max || quota=max
+if [ "$quota" != max ] && [ $((quota / period)) -lt "$processes" ]; then processes=$((quota < period ? 1 : quota / period)); fi
+[ "$processes" -le 8 ] || processes=8
+processes="${PROCESSES:-$processes}"
 parallel=(-n "$processes" --dist worksteal)
 if [ "$processes" = 1 ]; then
   parallel=()

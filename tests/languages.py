@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common import audio
+from common.audio import waveform
 
 WORDS = {
     "russian": ("Привет", "ёж", "мир", "Дом", "лес", "объём"),
@@ -30,7 +30,7 @@ def write_manifests(folder: Path, language: str, *, train: int = 12, validation:
             path = folder / f"{subset}-{i}.wav"
             samples = 0.5 * np.concatenate(tones) + 0.003 * random.standard_normal(2400 * len(tones))
             folder.mkdir(parents=True, exist_ok=True)
-            audio.write(path, samples.astype(np.float32), 16000)
+            waveform.write(path, samples.astype(np.float32), 16000)
             rows.append({"audio_filepath": path.name, "duration": len(samples) / 16000, "text": text})
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
         (folder / f"{subset}.jsonl").write_text("".join(lines), encoding="utf-8")

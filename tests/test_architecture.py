@@ -8,12 +8,12 @@ import pytest
 
 from tests.training import REPOSITORY
 
-PACKAGES = ("common", "ctc", "jasper", "fastpitch", "wav2vec2", "transducer", "trt", "scripts", "benchmarks")
+PACKAGES = ("common", "ctc", "jasper", "fastpitch", "wav2vec2", "fastconformer", "trt", "scripts", "benchmarks")
 LINES = 6
 # What does not count: imports; manuals of commands (the docstrings of modules); options, which are each command's own
 # schema and help (docs/architecture.md); signatures with their docstrings, which are alike where the same is asked.
 ARGUED = {
-    ("jasper/train.py", "transducer/train.py"): "each `main` shows the whole of its training on one page",
+    ("fastconformer/train.py", "jasper/train.py"): "each `main` shows the whole of its training on one page",
     ("fastpitch/train.py", "jasper/train.py"): "likewise",
     ("fastpitch/inference.py", "trt/speak.py"): "what a phrase says, handed to two methods of two packages",
 }
@@ -88,3 +88,21 @@ def test_imports_options_signatures_and_manuals_are_no_copies():
     source += "class Options:\n" + "".join(f"    option_{i}: int = {i}\n    '''Help.'''\n" for i in range(6))
     source += "def work(\n    a,\n    b,\n    c,\n    d,\n    e,\n):\n    '''What it does.'''\n    return a\n"
     assert copies({"a/x.py": source, "b/x.py": source}) == {}
+
+
+# Names that mean the same in every model, or in every runtime.
+EVERYWHERE = {
+    *("Config", "DataConfig", "LossConfig", "ModelConfig", "TrainingConfig"),
+    *("BenchmarkConfig", "EvaluationConfig", "ExportConfig", "InferenceConfig"),
+    *("Hypothesis", "Imported", "Loss", "Recognizer", "Run", "Step", "Synthesizer", "TritonPythonModel", "Vocoder"),
+}
+
+
+def test_a_public_class_name_means_one_thing():
+    places = defaultdict(list)
+    for package in (*PACKAGES[:-2], "speech"):
+        for path in (REPOSITORY / package).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in EVERYWHERE:
+                    places[node.name].append(str(path.relative_to(REPOSITORY)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -103,14 +103,14 @@ def test_installed_from_git_the_library_is_built_and_everything_is_found_from_an
 ):
     environment.install(f"git+file://{sources}", CXX=quick_compiler)
     installed = environment.site_packages
-    for folder in ("ctc", "transducer", "common/convolution", "trt/depthwise"):
+    for folder in ("ctc", "fastconformer/transducer", "common/convolution", "trt/depthwise"):
         assert (installed / folder / "_build" / f"lib{Path(folder).name}.so").is_file(), folder
     environment.see_packages()
     done = environment.run(
         """
 import warnings
 warnings.simplefilter("error")
-import ctc, common, fastpitch, jasper, transducer, wav2vec2
+import ctc, common, fastpitch, jasper, fastconformer, wav2vec2
 print(ctc.__file__)
 from common import config
 print(config.find("jasper/toy"), config.find("configs/jasper/toy.toml"))
@@ -124,7 +124,7 @@ ctc.ctc_loss(logits, torch.tensor([[1]]), torch.tensor([5]), torch.tensor([1])).
     ctc, *configurations = map(Path, done.stdout.split())
     assert ctc == installed / "ctc" / "__init__.py"
     assert configurations == [installed / "common" / "configs" / "jasper" / "toy.toml"] * 2
-    for package in ("common", "ctc", "fastpitch", "jasper", "transducer", "wav2vec2"):
+    for package in ("common", "ctc", "fastpitch", "jasper", "fastconformer", "wav2vec2"):
         assert (installed / package / "py.typed").is_file(), package
 
 

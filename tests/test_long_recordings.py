@@ -15,7 +15,7 @@ from ctc.ngram import estimate
 from tests.toys import KINDS, save_toy
 
 SHORT = {"chunk_seconds": 4.0}
-WHOLE = {"transducer": {"whole_seconds": 5.0}}
+WHOLE = {"fastconformer": {"whole_seconds": 5.0}}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recording
     kind, model = asr
     monkeypatch.setattr(decoding, "LONGEST_STRETCH", 150)
     options = {**SHORT, **WHOLE.get(kind, {}), "batch_size": 3, "decoder": model.decoder(OPTIONS[name])}
-    if kind == "transducer" and name == "greedy":
+    if kind == "fastconformer" and name == "greedy":
         options["decoder"] = None
     whole = model.transcribe(recordings, **options)
     monkeypatch.setattr(f"{kind}.recognizer.LONG_SECONDS", 10.0)

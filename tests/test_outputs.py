@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import fastconformer.ngram
 import fastpitch.inference
 import jasper.report
-import transducer.ngram
 import trt.build
 from common.config import ConfigError
 from common.recognition import rescore
@@ -19,7 +19,7 @@ def to_rescore(read, output):
 
 
 def to_count(read, output):
-    return transducer.ngram.NgramConfig(model=output.with_name("none.pt"), texts=(read,), output=output)
+    return fastconformer.ngram.NgramConfig(model=output.with_name("none.pt"), texts=(read,), output=output)
 
 
 def to_report(read, output):

@@ -8,12 +8,12 @@ from tests.training import REPOSITORY
 
 COMPILER = """
 import sys, torch
-from common.optim import OptimConfig, build_optimizer
+from common.training.optimizers import OptimConfig, build_optimizer
 from jasper import load as load_jasper
-from transducer import load as load_transducer
+from fastconformer import load as load_fastconformer
 from wav2vec2 import load as load_wav2vec2
-for kind, path in zip(("jasper", "wav2vec2", "transducer"), sys.argv[1:]):
-    {"jasper": load_jasper, "wav2vec2": load_wav2vec2, "transducer": load_transducer}[kind](path, device="cpu")
+for kind, path in zip(("jasper", "wav2vec2", "fastconformer"), sys.argv[1:]):
+    {"jasper": load_jasper, "wav2vec2": load_wav2vec2, "fastconformer": load_fastconformer}[kind](path, device="cpu")
 for kind in ("novograd", "lamb", "adamw"):
     weight = torch.nn.Parameter(torch.ones(3))
     optimizer = build_optimizer([weight], OptimConfig(kind=kind))

@@ -16,11 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from common import checkpoint, config, logging
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
-from common.course import EveryConfig
-from common.training_state import TrainingError
+from common.runs import checkpoint, logging
+from common.runs.checkpoint import CheckpointError
+from common.training.course import EveryConfig
+from common.training.learner import Learner
+from common.training.state import TrainingError
 from tests.training import REPOSITORY, assert_same_state, events, logged, state_of
 from tests.training_commands import COMMANDS, Command
 
@@ -268,6 +270,65 @@ def test_a_reader_of_the_output_who_leaves_does_not_end_the_run(command, whole, 
     )  # fmt: skip
     assert (told.returncode, told.stdout.count("\n"), told.stderr) == (0, 1, "")
     assert_same_state(state_of(tmp_path / "run"), expected)
+
+
+def poisoned(monkeypatch, steps):
+    """From the second number of a gradient on, in these steps of the first network that learns, it is NaN."""
+    before = Learner.finish
+
+    def finish(learner, progress, **options):
+        if progress.step in steps and learner.ema is not None:
+            next(p.grad for p in learner.network.parameters() if p.grad is not None).view(-1)[1:].fill_(float("nan"))
+        return before(learner, progress, **options)
+
+    monkeypatch.setattr(Learner, "finish", finish)
+
+
+def test_gradients_that_are_not_finite_cost_a_step_and_no_weight(command, whole, tmp_path, monkeypatch):
+    cfg, _ = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run")
+    with monkeypatch.context() as patched:
+        poisoned(patched, {2})
+        assert command.module.main(cfg).step == STEPS
+    (told,) = [event for event in events(cfg.output_dir) if event.startswith("step 2 was skipped")]
+    assert "its grad_norm is nan; utterances " in told
+    assert checkpoint.load(cfg.output_dir / "bad_batch_rank0.pt")["step"] == 2
+    assert len(logged(cfg.output_dir, "train_grad_norm")) == STEPS - 1
+    state = state_of(cfg.output_dir)
+    weights = state["weights" if "weights" in state else "generator"]
+    assert all(weight.isfinite().all() for weight in weights.values())
+    assert state["progress"]["skipped"] == 1
+
+
+def test_too_many_of_them_in_a_row_end_the_run_and_it_goes_on_from_good_weights(command, whole, tmp_path, monkeypatch):
+    cfg, _ = whole
+    cfg = replace(cfg, output_dir=tmp_path / "run", optim=replace(cfg.optim, max_skipped=2))
+    with monkeypatch.context() as patched:
+        poisoned(patched, {1, 2, 3, 4})
+        message = (
+            "^2 steps in a row were skipped, .* up to step 2: .*; the last checkpoint is that of step [34], with the"
+        )
+        with pytest.raises(TrainingError, match=message):
+            command.module.main(cfg)
+    assert command.module.main(cfg).step == STEPS
+
+
+def test_other_data_than_a_run_was_begun_with_are_refused_unless_accepted(command, tmp_path):
+    root = command.corpus(tmp_path / "corpus")
+    cfg = command.config(root, tmp_path / "run")
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    command.module.main(replace(cfg, **{key: 2}))
+    for recording in (path for path in sorted(root.rglob("*")) if path.suffix in (".flac", ".wav")):
+        recording.write_bytes(recording.read_bytes() + b"\0")
+    message = (
+        r"run: its data are not those that the run was begun with: \d+ utterances, the first that differs is number "
+    )
+    with pytest.raises(CheckpointError, match=message + r"1, .*: the size of its file changed; take another"):
+        command.module.main(cfg)
+    accepted = replace(cfg, data=replace(cfg.data, changed="accept"), **{key: 3})
+    assert command.module.main(accepted).step == 3
+    assert any(event.startswith("data changed: ") for event in events(cfg.output_dir))
+    assert command.module.main(cfg).step == STEPS  # from now on these are its data
 
 
 def test_a_full_disk_is_one_line_and_more_space_gives_the_same_weights(command, whole, tmp_path):

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from common import checkpoint
+from common.runs import checkpoint
 from tests.fuzz.structures import transducer_state
 from tests.jasper.tiny import save_tiny
 from tests.wav2vec2.small import ctc_model
 from wav2vec2.checkpoints import fairseq
 
-KINDS = ("jasper", "wav2vec2", "transducer")
+KINDS = ("jasper", "wav2vec2", "fastconformer")
 """Packages whose `inference` transcribes with them."""
 
 
@@ -16,7 +16,7 @@ def save_toy(kind: str, path: Path, **changes: object) -> Path:
     """Writes a model of this kind, and gives its path; `changes` are of wav2vec 2.0's configuration."""
     if kind == "jasper":
         return save_tiny(path)
-    if kind == "transducer":
+    if kind == "fastconformer":
         checkpoint.save(path, transducer_state())
     else:
         model = ctc_model(**changes)

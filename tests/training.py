@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
-from common import checkpoint, distributed
-from common.distributed import World
-from common.logging import RunLogger, read_events
-from common.run_directory import RunDirectory, started
+from common.devices import distributed
+from common.devices.distributed import World
+from common.runs import checkpoint
+from common.runs.logging import RunLogger, read_events
+from common.runs.run_directory import RunDirectory, started
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -6,16 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fastconformer.train
 import fastpitch.train
 import fastpitch.vocoders.train
 import jasper.train
-import transducer.train
 import wav2vec2.finetune
 import wav2vec2.pretrain
+from tests.fastconformer import runs as transducer_runs
 from tests.fastpitch import runs as fastpitch_runs
 from tests.fastpitch.vocoders import corpus as vocoder_runs
 from tests.jasper import runs as jasper_runs
-from tests.transducer import runs as transducer_runs
 from tests.wav2vec2 import runs as wav2vec2_runs
 
 
@@ -54,8 +54,8 @@ COMMANDS = [
         config=fastpitch_runs.toy_config,
     ),
     Command(
-        name="transducer",
-        module=transducer.train,
+        name="fastconformer",
+        module=fastconformer.train,
         corpus=jasper_runs.write_corpus,
         config=transducer_runs.toy_config,
     ),

@@ -18,14 +18,14 @@ from tyro.conf import Positional, arg
 
 from common import benchmark, config
 from common.benchmark import RESULTS
-from common.metrics import word_errors
 from common.recognition.inputs import find_recordings
+from common.recognition.metrics import word_errors
 from common.recognition.recordings import read_ahead, read_heard
 from common.recognition.writing import tell
 from common.text.language import Language, Spelling
-from trt import recognizers
-from trt.reduction import noisy
-from trt.runtime import ModelError
+from trt.facts import ModelError
+from trt.quantisation.reduced import noisy
+from trt.runtime import loading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class AgreementConfig:
     """Signal to noise ratio of white noise that is added, in decibels; none by default."""
     language: Language = "auto"
     """Language of the texts that are compared."""
-    runtime: recognizers.Runtime = "onnxruntime"
+    runtime: loading.Runtime = "onnxruntime"
     """Runtime of the first file; the second has ONNX Runtime."""
     threads: int = 1
     """Threads of the networks."""
@@ -63,8 +63,8 @@ class AgreementConfig:
 def main(cfg: AgreementConfig) -> dict[str, Any]:
     """Compares, appends the row and prints it; returns it. Raises ModelError and AudioError."""
     models = [
-        recognizers.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime),
-        recognizers.load(cfg.exact, threads=cfg.threads),
+        loading.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime),
+        loading.load(cfg.exact, threads=cfg.threads),
     ]
     named = find_recordings(cfg.inputs, root=cfg.root)
     for problem in named.problems:

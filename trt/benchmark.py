@@ -29,19 +29,20 @@ from torch import Tensor, nn
 
 from common import benchmark, config
 from common.benchmark import RESULTS
-from common.checkpoint import CheckpointError
+from common.devices.precision import cast_for_inference
 from common.export import ExportGraph, samples_example
-from common.logging import processor_flags
-from common.precision import cast_for_inference
+from common.runs.checkpoint import CheckpointError
 from jasper import export
 from jasper.config import Config
 from jasper.fused import fuse
 from jasper.model import Jasper
 from jasper.recognizer import load_model
-from trt import engine_runtime, recognizers
 from trt.conversion import ExportError, Program, converted
-from trt.reduction import Quantisation, to_float16, to_int8
-from trt.runtime import Model, ModelError
+from trt.facts import ModelError
+from trt.quantisation.reduced import Quantisation, to_float16, to_int8
+from trt.runtime import engine as engine_runtime
+from trt.runtime import loading
+from trt.runtime.recognizer import OnnxModel
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2 import recognizer as wav2vec2
 from wav2vec2.run_config import SAMPLE_RATE
@@ -120,7 +121,7 @@ def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
     sizes |= {path.stem: path.stat().st_size for path in cfg.engines}
     runs = {side: _run(content, side, cfg.threads) for side, content in files.items()}
     clock = time.process_time if cfg.processor_time else time.perf_counter
-    about = {"config": subject.name, "threads": cfg.threads, "processor_flags": processor_flags()}
+    about = {"config": subject.name, "threads": cfg.threads}
     about |= {"clock": "processor" if cfg.processor_time else "wall", "onnxruntime": onnxruntime.__version__}
     if {"openvino", "openvino_bf16"} & set(cfg.sides):
         about["openvino"] = metadata.version("openvino")
@@ -160,8 +161,8 @@ def _run(content: bytes, side: Side, threads: int) -> Callable[..., object]:
         file.write(content)
         file.flush()
         if side == "openvino" or side == "openvino_bf16":
-            return recognizers.network(Path(file.name), threads=threads, runtime=side).run
-        return Model(Path(file.name), threads=threads).run
+            return loading.network(Path(file.name), threads=threads, runtime=side).run
+        return OnnxModel(Path(file.name), threads=threads).run
 
 
 def _jasper(cfg: BenchmarkConfig) -> Subject:

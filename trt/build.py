@@ -5,7 +5,7 @@
 
 Takes TensorRT or, where that is not installed, TensorRT-RTX, whose wheels build engines on a machine without a GPU. The
 network is strongly typed: it computes in the types that the file has. Beside the engine stands a JSON file that says
-what it was built with and for; `trt.engines.check` compares it with what is there.
+what it was built with and for; `trt.engines.building.check` compares it with what is there.
 """
 
 import sys
@@ -16,9 +16,9 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
-from common.files import write_text, written_whole
+from common.files.atomic import write_text, written_whole
 from common.recognition.writing import check_file, tell
-from trt.engines import EngineError, Precision, build, description
+from trt.engines.building import EngineError, Precision, build, description
 
 
 @dataclass(frozen=True, kw_only=True)

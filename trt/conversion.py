@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.onnx.verification import verify_onnx_program
 
 from common.export import ExportGraph
-from common.logging import commit
+from common.machine import commit
 
 MOST_BYTES = 2_000_000_000
 """Bytes of weights that one file takes at most: 2 GiB is the limit of protocol buffers, and the graph needs some."""

@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from common import other_files
-from common.audio import RATES
-from common.json_text import parsed
+from common.audio.waveform import RATES
+from common.files import file_types
+from common.files.json_text import parsed
 
 LARGEST = 1 << 31
 
 # Files that are taken for ONNX ones: what they are, by how they begin (zips are torch's), and what to do with them.
 _CHECKPOINTS = (b"PK\x03\x04", b"\x1f\x8b", b"\x80\x02")
 _CHECKPOINT_SUFFIXES = (".pt", ".pth", ".ckpt", ".nemo", ".safetensors")
+
+
+class ModelError(ValueError):
+    """A file that is no model of `trt.export`, or not one that takes samples."""
 
 
 def why_not_onnx(path: Path) -> str:
@@ -28,7 +32,7 @@ def why_not_onnx(path: Path) -> str:
         start = file.read(4)
     if path.suffix in _CHECKPOINT_SUFFIXES or start.startswith(_CHECKPOINTS):
         return f"is a checkpoint, not an ONNX file; export it: python -m trt.export {path} --out {path.stem}.onnx"
-    return other_files.instead_of(path, "an ONNX file") or ""
+    return file_types.instead_of(path, "an ONNX file") or ""
 
 
 def _is_count(least: int) -> Callable[[Any], bool]:

@@ -20,9 +20,10 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from common import config
-from common.files import write_text
+from common.files.atomic import write_text
 from common.recognition.writing import tell
-from trt.runtime import NEEDED, Model, ModelError
+from trt.facts import ModelError
+from trt.runtime.recognizer import NEEDED, OnnxModel
 from trt.serving.triton.pbtxt import Block, Enum, text_of, validated
 
 REPOSITORY = Path(__file__).parents[1]
@@ -71,7 +72,7 @@ class ModelRepositoryConfig:
 
 def main(cfg: ModelRepositoryConfig) -> None:
     """Writes the repository. Raises ModelError and OSError."""
-    network = Model(cfg.asr)
+    network = OnnxModel(cfg.asr)
     facts = network.facts
     if NEEDED - facts.keys() or facts.get("decode") == "greedy":
         raise ModelError(f"{cfg.asr}: {_what_it_is(network)}; expected one whose decoder is the best path of letters")
@@ -115,9 +116,9 @@ def main(cfg: ModelRepositoryConfig) -> None:
     tell(f"{cfg.out}: {', '.join(texts)} in version {cfg.version}; their configurations {checked}; not run")
 
 
-def _what_it_is(network: Model) -> str:
+def _what_it_is(network: OnnxModel) -> str:
     """A file that the steps of an ensemble cannot decode."""
-    if network.facts.get("family") == "transducer":
+    if network.facts.get("family") == "fastconformer":
         return "is a FastConformer, which trt.serve serves"
     if network.facts.get("decode") == "greedy":
         return "decodes itself"

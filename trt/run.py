@@ -23,8 +23,9 @@ from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
 from common.recognition.recordings import channel_number, of_channel
 from common.recognition.writing import Format, tell
-from trt import recognizers
-from trt.runtime import ModelError, Recognizer
+from trt.facts import ModelError
+from trt.runtime import loading
+from trt.runtime.recognizer import Recognizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class RunConfig:
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks. By default those of the model."""
     threads: int = 0
     """Threads of the network; 0 for one per core."""
-    runtime: recognizers.Runtime = "onnxruntime"
+    runtime: loading.Runtime = "onnxruntime"
     """Runtime of an ONNX file: onnxruntime, or openvino with the extra of that name, on some processors faster;
     openvino_bf16 computes the network, not its features, in bfloat16, where the processor has it."""
 
@@ -90,7 +91,7 @@ def main(cfg: RunConfig) -> int:
     if left is None:
         return 0
     items, problems = left
-    asr = recognizers.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
+    asr = loading.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
     options: dict[str, Any] = {"decoder": asr.decoder(cfg.decoding)}
     labels: list[str] = []
     if cfg.save_logits is not None:
@@ -101,7 +102,7 @@ def main(cfg: RunConfig) -> int:
         tell(problem)
     failed = len(problems)
     sources = of_channel((item.source for item in items), cfg.channel)
-    found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds, **options)
+    found = asr.stream(sources, batch_size=cfg.batch_size, chunk_seconds=cfg.chunk_seconds, on_error="skip", **options)
     path = sharding.part_of(cfg.output, cfg.shard)
     with writing.output(path, whole=cfg.shard is not None) as stream:
         for item, transcript in zip(items, found, strict=True):

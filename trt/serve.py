@@ -23,18 +23,18 @@ from typing import Annotated, Literal
 from tyro.conf import arg
 
 from common import config
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.recognition.writing import tell
-from trt import recognizers
-from trt.runtime import ModelError
+from common.runs.checkpoint import CheckpointError
+from trt.facts import ModelError
+from trt.runtime import loading
 from trt.serving.limits import Limits, SelfTestError, give_memory_back
 
 try:
     import uvicorn
 
     from trt.serving.connections import impatient
-    from trt.serving.gateway import Gateway, Settings
+    from trt.serving.gateway import Gateway, GatewaySettings
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
     from trt.serving.wyoming import Wyoming
@@ -78,7 +78,7 @@ class ServeConfig:
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
     threads: int = 0
     """Threads of an ONNX network; 0 for one per core."""
-    runtime: recognizers.Runtime = "onnxruntime"
+    runtime: loading.Runtime = "onnxruntime"
     """Runtime of a recogniser's ONNX file: onnxruntime, or openvino or openvino_bf16 with the extra openvino; with
     engine local."""
     device: str = "auto"
@@ -138,7 +138,7 @@ def build(cfg: ServeConfig) -> Gateway:
         voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
         if triton is not None and cfg.voice_engine == "local":
             _say("the voice runs in this process: Triton answers a request whole, and sound leaves piece by piece")
-    settings = Settings(
+    settings = GatewaySettings(
         limits=cfg.limits,
         keys=read_keys(cfg.api_keys),
         language=cfg.language,

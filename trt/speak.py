@@ -15,8 +15,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from common import audio, config
-from common.audio import AudioError
+from common import config
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.recognition import writing
 from common.recognition.writing import tell
 from fastpitch.front.control import Control, ControlError
@@ -25,8 +26,8 @@ from fastpitch.front.phrases import Phrase
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import TextError
 from fastpitch.speaking import sound
-from trt.runtime import ModelError
-from trt.speech import SpeechError, Synthesizer, Vocoder
+from trt.facts import ModelError
+from trt.runtime.voice import SpeechError, Synthesizer, Vocoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def _write(tts: Synthesizer, phrase: Phrase, cfg: SpeakConfig, *, seed: int) -> 
     )
     path = cfg.output / phrase.output
     path.parent.mkdir(parents=True, exist_ok=True)
-    audio.write(path, sound.to_int16(said.samples, seed=seed), said.sample_rate)
+    waveform.write(path, sound.to_int16(said.samples, seed=seed), said.sample_rate)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,14 @@ from torch.nn import functional as F
 from tyro.conf import Positional, arg
 
 from common import config
-from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded, of_clip, samples_example
 from common.lengths import inside
+from common.runs.checkpoint import CheckpointError
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import checkpoint_import, fairseq, huggingface
 from wav2vec2.checkpoints.loading import Model
 from wav2vec2.corpus.letters import Letters, read_dictionary
+from wav2vec2.network.config import ACTIVATIONS
 from wav2vec2.network.extractor import ConvLayerNorm, FirstLayer, n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC, normalized, without_padding
 from wav2vec2.network.positions import PositionalConv, StackedPositions
@@ -39,11 +40,12 @@ from wav2vec2.run_config import SAMPLE_RATE
 
 
 class PlainLayer(nn.Module):
-    """A convolution of the extractor, its normalisation, and GELU."""
+    """A convolution of the extractor, its normalisation and activation."""
 
     def __init__(self, layer: FirstLayer | ConvLayerNorm):
         super().__init__()
         self.weight_OIK, self.bias, self.norm, self.stride = layer.weight.mT, layer.bias, layer.norm, layer.stride
+        self.activation = ACTIVATIONS[layer.activation]
 
     def forward(self, x_BCL: Tensor, frames_B: Tensor) -> Tensor:
         """x_BCL -> the layer's output, frames_B of whose frames belong to each utterance."""
@@ -57,21 +59,22 @@ class PlainLayer(nn.Module):
             variance_BC1 = torch.where(mask_B1L, centred_BCL, 0.0).square().sum(2, keepdim=True) / count_B11
             x_BCL = centred_BCL * (variance_BC1 + self.norm.eps).rsqrt() * self.norm.weight[:, None]
             x_BCL = x_BCL + self.norm.bias[:, None]
-        return F.gelu(x_BCL)
+        return self.activation(x_BCL)
 
 
 class PlainPositions(nn.Module):
-    """The positional convolution with its taps folded, and GELU."""
+    """The positional convolution with its taps folded, and its activation."""
 
     def __init__(self, positions: PositionalConv):
         super().__init__()
         self.weight_DEK, self.bias = positions.weight(), positions.bias
         self.groups, self.kernel = positions.groups, positions.kernel
+        self.activation = ACTIVATIONS[positions.activation]
 
     def forward(self, x_BSD: Tensor) -> Tensor:
         """x_BSD -> the same shape."""
         padded_BDS = F.pad(x_BSD.mT, (self.kernel // 2, (self.kernel - 1) // 2))
-        return F.gelu(F.conv1d(padded_BDS, self.weight_DEK, self.bias, groups=self.groups)).mT
+        return self.activation(F.conv1d(padded_BDS, self.weight_DEK, self.bias, groups=self.groups)).mT
 
 
 class PlainWav2Vec2(nn.Module):

@@ -21,9 +21,9 @@ from typing import Annotated, NamedTuple
 from tyro.conf import Positional, arg
 
 from common import config
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from common.data.manifest import ManifestError
-from common.files import decoded
+from common.files.atomic import decoded
 from common.text.alphabet import letters_of, texts_of
 from common.text.dictionary import WORD_END, write_symbols
 from common.text.language import Spelling
@@ -63,7 +63,7 @@ class FilelistsConfig:
             raise ValueError("name either the folder of a corpus, or .ltr files with --dictionary")
 
 
-class Recording(NamedTuple):
+class ListedRecording(NamedTuple):
     """An audio file, its length, and what is said in it, if that is known."""
 
     path: Path
@@ -93,7 +93,7 @@ def main(cfg: FilelistsConfig) -> None:
 
 def find(
     corpus: Path, suffixes: tuple[str, ...], subsets: tuple[str, ...], unusable: dict[Path, str]
-) -> dict[str, list[Recording]]:
+) -> dict[str, list[ListedRecording]]:
     """The recordings of `subsets`, by default of all, by the names of their lists. Raises ManifestError."""
     if not corpus.is_dir():
         raise ManifestError(f"{corpus}: no such folder")
@@ -111,7 +111,7 @@ def find(
     return found
 
 
-def read_folder(folder: Path, suffixes: tuple[str, ...], unusable: dict[Path, str]) -> list[Recording]:
+def read_folder(folder: Path, suffixes: tuple[str, ...], unusable: dict[Path, str]) -> list[ListedRecording]:
     """All recordings below `folder`, with the texts of the *.trans.txt beside them. Raises ManifestError.
 
     What cannot be listed goes into `unusable`, with the reason.
@@ -129,11 +129,15 @@ def read_folder(folder: Path, suffixes: tuple[str, ...], unusable: dict[Path, st
         elif UNLISTABLE.search(str(path)):
             unusable[path] = f"{str(path)!r}: no list can hold this name; rename it"
         else:
-            recordings.append(Recording(path, header.seconds, header.sample_rate, texts.get(path.with_suffix(""))))
+            recordings.append(
+                ListedRecording(path, header.seconds, header.sample_rate, texts.get(path.with_suffix("")))
+            )
     return recordings
 
 
-def write_lists(found: Mapping[str, list[Recording]], root: Path, output: Path, *, overwrite: bool = False) -> None:
+def write_lists(
+    found: Mapping[str, list[ListedRecording]], root: Path, output: Path, *, overwrite: bool = False
+) -> None:
     """Writes all lists, and a dictionary of those of training; of others only where there is none yet."""
     output.mkdir(parents=True, exist_ok=True)
     written = [write_list(output / f"{name}.tsv", root, listed) for name, listed in found.items() if listed]
@@ -146,7 +150,7 @@ def write_lists(found: Mapping[str, list[Recording]], root: Path, output: Path, 
         write_dictionary(output, letters)
 
 
-def write_list(path: Path, root: Path, recordings: list[Recording]) -> Path | None:
+def write_list(path: Path, root: Path, recordings: list[ListedRecording]) -> Path | None:
     """Writes a .tsv and, if all texts are known, the .ltr beside it, whose path is returned.
 
     A list has one sample rate, that of its first recording: the samples of others are counted as if they had it.

@@ -16,23 +16,25 @@ from torch import nn
 
 import ctc
 from common import config
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.distributed import World
-from common.loop import EXPECTED, Loop
-from common.recognition.scoring import Result, scored
-from common.recognition.training import log_prediction
-from common.run_directory import RunDirectory, started
-from common.training_state import Progress
+from common.devices.distributed import World
+from common.recognition.scoring import ScoredUtterance, scored
+from common.recognition.training import check_labels, log_prediction
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory, started
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
+from wav2vec2.checkpoints import checkpoint_import
 from wav2vec2.checkpoints.loading import for_finetuning
 from wav2vec2.corpus.batches import Batch, FinetuningBatch, FinetuningSet, loader, on_device, validation_plans
 from wav2vec2.corpus.labelled import finetuning_sets, labels_of
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
+from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
-from wav2vec2.run_config import FinetuneConfig
+from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step
+from wav2vec2.run_config import SAMPLE_RATE, FinetuneConfig
 
 
 def main(cfg: FinetuneConfig) -> Progress:
@@ -41,8 +43,10 @@ def main(cfg: FinetuneConfig) -> Progress:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
         names = ("loss", "targets")
-        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:
             run.describe()
+            encode, layers = Letters(run.cfg.model.labels).encode, run.cfg.model.conv_layers
+            check_labels(run.train_set, encode, lambda samples_B: n_frames(samples_B, layers), SAMPLE_RATE, run.world)
             if loop.owes_validation:
                 validate(run, loop)
             batches = run.batches(loop)
@@ -52,7 +56,8 @@ def main(cfg: FinetuneConfig) -> Progress:
                     loop.did(step.sums_K, *turns, amount=step.seconds)
                     if loop.logs:
                         loss, utterances = loop.totals()
-                        log_step(run, loop, step, {"loss": loss / max(1.0, utterances)})
+                        values = {"loss": loss / max(1.0, utterances)}
+                        loop.log_training(values, learning_rate=step.learning_rate)
                     if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
                         show_prediction(run, loop, turns[-1])
                     if loop.validates:
@@ -87,7 +92,14 @@ def starting_model(cfg: FinetuneConfig, directory: RunDirectory) -> Wav2Vec2ForC
     if cfg.pretrained is None:
         directory.log.event("no pre-trained model: random weights")
         return Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
+    if cfg.from_checkpoint != "architecture":
+        model = Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
+        weights = checkpoint_import.read(cfg.pretrained, head=False).weights
+        directory.start_from(model, weights, cfg.pretrained, cfg.from_checkpoint)
+        return model
     model = for_finetuning(cfg.pretrained, labels, blank=cfg.model.blank, learning=cfg.learning)
+    theirs = replace(cfg, model=model.wav2vec2.config)
+    directory.adopted(cfg, theirs, ("model",), keeps=("model.labels",), named="pretrained")
     directory.log.event(f"{cfg.pretrained}: taken over but for the output layer")
     return model
 
@@ -111,7 +123,7 @@ def update(run: Run[FinetuneConfig], batches: Sequence[Batch]) -> Step:
     cfg = run.cfg
     if thaw(run, run.state.progress.step):
         run.join()
-    step = Update(run, batches)
+    step = OptimizerUpdate(run, batches)
     for batch, seed in step.batches():
         output = ctc_logits(cfg, run.learner.parallel, batch, seed=seed, freeze_encoder=step.step < cfg.freeze_updates)
         loss = ctc_losses(cfg, output, batch).sum()
@@ -149,7 +161,7 @@ def validate(run: Run[FinetuneConfig], loop: Loop) -> None:
 def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, world: World) -> dict[str, float]:
     """Word and character error rate of greedy transcripts, and the mean CTC loss, over all utterances."""
     model.eval()
-    letters, mine = Letters(cfg.model.labels), list[Result]()
+    letters, mine = Letters(cfg.model.labels), list[ScoredUtterance]()
     plans = validation_plans(dataset.sizes, cfg.data.max_tokens_valid, ranks=world.size, rank=world.rank)
     for batch in loader(dataset, plans, workers=cfg.data.workers):
         if not batch.counts:
@@ -159,7 +171,7 @@ def evaluate(cfg: FinetuneConfig, model: nn.Module, dataset: FinetuningSet, worl
         assert output.frames_B is not None
         best = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
         hypotheses = [letters.decode(decoded.labels) for decoded in best]
-        mine += map(Result, batch.indices, hypotheses, ctc_losses(cfg, output, batch).tolist())
+        mine += map(ScoredUtterance, batch.indices, hypotheses, ctc_losses(cfg, output, batch).tolist())
     return scored(dataset.utterances, mine, world).rates
 
 

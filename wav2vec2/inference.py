@@ -23,18 +23,19 @@ from typing import Annotated, Any
 import numpy as np
 from tyro.conf import Positional, arg
 
-from common import config, distributed
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
-from common.distributed import World
-from common.fastest import Choice
+from common.devices import distributed
+from common.devices.distributed import World
+from common.devices.fastest import Choice
 from common.recognition import sharding, writing
 from common.recognition.decoding import DecodingOptions
-from common.recognition.inputs import Found, Item, find_recordings
+from common.recognition.inputs import FoundRecordings, InputRecording, find_recordings
 from common.recognition.recordings import channel_number, of_channel
 from common.recognition.transcribing import Output, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
+from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Represented, load
@@ -154,7 +155,9 @@ def main(cfg: InferenceConfig) -> int:
         return status(found, failed, world, done="read" if cfg.features else "transcribed")
 
 
-def _transcripts(w: Recognizer, found: Found, cfg: InferenceConfig, world: World, to: Output) -> Iterator[Transcript]:
+def _transcripts(
+    w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world: World, to: Output
+) -> Iterator[Transcript]:
     """Every transcript, once the first process has written it."""
     own = w.stream(
         of_channel((item.source for item in share(found.items, world)), cfg.channel),
@@ -167,7 +170,7 @@ def _transcripts(w: Recognizer, found: Found, cfg: InferenceConfig, world: World
     )
 
 
-def _features(w: Recognizer, found: Found, cfg: InferenceConfig, world: World) -> Iterator[Represented]:
+def _features(w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world: World) -> Iterator[Represented]:
     """What became of every recording; each process writes the features of its own."""
     for problem in found.problems if world.is_main else ():
         tell(problem)
@@ -179,7 +182,7 @@ def _features(w: Recognizer, found: Found, cfg: InferenceConfig, world: World) -
         yield result
 
 
-def _saved(items: list[Item], found: Iterable[Represented], cfg: InferenceConfig) -> Iterator[Represented]:
+def _saved(items: list[InputRecording], found: Iterable[Represented], cfg: InferenceConfig) -> Iterator[Represented]:
     assert cfg.features is not None
     for item, represented in zip(items, found, strict=True):
         if not represented.error:

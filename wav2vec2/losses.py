@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import ctc
-from common.precision import autocast
+from common.devices.precision import autocast
 from common.seeds import mixed
 from wav2vec2.contrastive.model import PretrainingLoss
 from wav2vec2.corpus.batches import FinetuningBatch, PretrainingBatch

@@ -7,17 +7,17 @@ Shapes: K sums that are logged.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from common import config
-from common.checkpoint import CheckpointError
-from common.distributed import World
-from common.loop import EXPECTED, Loop
-from common.run_directory import RunDirectory, started
-from common.training_state import Progress
+from common.devices.distributed import World
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory, started
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from wav2vec2.checkpoints.loading import load_model
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.corpus.batches import (
@@ -30,7 +30,7 @@ from wav2vec2.corpus.batches import (
 )
 from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.losses import SUMS, gumbel_noise, pretraining_loss, pretraining_sums
-from wav2vec2.run import NAME, UNIT, Run, Step, Update, log_step
+from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step
 from wav2vec2.run_config import PretrainConfig
 
 
@@ -40,7 +40,7 @@ def main(cfg: PretrainConfig) -> Progress:
         cfg.check_batches(directory.world.size)
         run = prepared(cfg, directory)
         names = (*SUMS, "targets")
-        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, data=run.data) as loop:
+        with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)
@@ -61,7 +61,7 @@ def main(cfg: PretrainConfig) -> Progress:
 def prepared(cfg: PretrainConfig, directory: RunDirectory) -> Run[PretrainConfig]:
     """The run, new or as the checkpoint in `directory` says. Raises CheckpointError, ManifestError, ConfigError."""
     torch.manual_seed(cfg.seed)  # the same initial weights in every process
-    model = starting_model(cfg, directory)
+    cfg, model = starting_model(cfg, directory)
     train_set = dataset(cfg, directory, training=True)
     validation = dataset(cfg, directory, training=False) if cfg.data.validation else None
     run = Run(cfg, directory, model, (train_set, validation))
@@ -69,23 +69,22 @@ def prepared(cfg: PretrainConfig, directory: RunDirectory) -> Run[PretrainConfig
     return run
 
 
-def starting_model(cfg: PretrainConfig, directory: RunDirectory) -> Wav2Vec2ForPretraining:
-    """The network, with the weights of cfg.checkpoint in a run that begins there. Raises CheckpointError."""
+def starting_model(cfg: PretrainConfig, directory: RunDirectory) -> tuple[PretrainConfig, Wav2Vec2ForPretraining]:
+    """The network, with the weights of cfg.checkpoint in a run that begins there, and the configuration with its
+    architecture. Raises CheckpointError.
+    """
     if directory.saved is not None and "objective" not in directory.saved["config"]:
         raise CheckpointError(f"{cfg.output_dir}: its checkpoints are not of pre-training; take another --output_dir")
-    if cfg.checkpoint is None or directory.saved is not None:
-        return Wav2Vec2ForPretraining(cfg.model, cfg.learning)
-    model = load_model(cfg.checkpoint, learning=cfg.learning)
-    if not isinstance(model, Wav2Vec2ForPretraining):
+    start = load_model(cfg.checkpoint) if cfg.checkpoint is not None and directory.saved is None else None
+    if start is not None and not isinstance(start, Wav2Vec2ForPretraining):
         raise CheckpointError(
-            f"{cfg.checkpoint}: expected a pre-trained model with its quantiser; found {type(model).__name__}"
+            f"{cfg.checkpoint}: expected a pre-trained model with its quantiser; found {type(start).__name__}"
         )
-    if differences := _differences(config.to_dict(model.wav2vec2.config), config.to_dict(cfg.model)):
-        raise CheckpointError(
-            f"{cfg.checkpoint}: expected the architecture that the configuration describes; found {differences}"
-        )
-    directory.log.event(f"{cfg.checkpoint}: weights taken over")
-    return model
+    cfg = directory.adopted(cfg, None if start is None else replace(cfg, model=start.wav2vec2.config), ("model",))
+    model = Wav2Vec2ForPretraining(cfg.model, cfg.learning)
+    if start is not None and cfg.checkpoint is not None:
+        directory.start_from(model, start.state_dict(), cfg.checkpoint, cfg.from_checkpoint)
+    return cfg, model
 
 
 def dataset(cfg: PretrainConfig, directory: RunDirectory, *, training: bool) -> PretrainingSet:
@@ -99,7 +98,7 @@ def dataset(cfg: PretrainConfig, directory: RunDirectory, *, training: bool) -> 
 def update(run: Run[PretrainConfig], batches: Sequence[Batch]) -> Step:
     """One optimiser step."""
     cfg = run.cfg
-    step = Update(run, batches)
+    step = OptimizerUpdate(run, batches)
     for batch, seed in step.batches():
         found = pretraining_loss(
             cfg, run.learner.parallel, batch, update=step.step, seed=seed, noise_QGV=gumbel_noise(cfg.model, batch)
@@ -112,7 +111,8 @@ def log_training(run: Run[PretrainConfig], loop: Loop, step: Step) -> None:
     """Means over the masked frames since the last line."""
     *sums, targets = loop.totals()
     means = {name: total / max(1.0, targets) for name, total in zip(SUMS, sums, strict=True)}
-    log_step(run, loop, step, means | {"temperature": run.cfg.temperature.at(loop.progress.step - 1)})
+    means["temperature"] = run.cfg.temperature.at(loop.progress.step - 1)
+    loop.log_training(means, learning_rate=step.learning_rate)
 
 
 def validate(run: Run[PretrainConfig], loop: Loop) -> None:
@@ -137,11 +137,6 @@ def evaluate(cfg: PretrainConfig, model: nn.Module, dataset: PlannedDataset, wor
             totals_K += torch.cat([pretraining_sums(found).cpu(), torch.tensor([float(found.frames)])])
     *sums, n_frames = torch.stack(world.gather(totals_K)).sum(0).tolist()
     return {name: total / max(1.0, n_frames) for name, total in zip(SUMS, sums, strict=True)}
-
-
-def _differences(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    pairs = ((name, found.get(name), expected[name]) for name in expected if found.get(name) != expected[name])
-    return ", ".join(f"model.{name} = {theirs!r} in place of {ours!r}" for name, theirs, ours in pairs)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,16 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from common import distributed
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
-from common.fastest import Choice, fastest, voice_like
-from common.precision import Precision, cast_for_inference, float32_math
-from common.recognition.chunks import Piece, chunks
-from common.recognition.decoding import Decoder, DecodingOptions, not_finite
+from common.audio.waveform import AudioError
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest, voice_like
+from common.devices.precision import Precision, cast_for_inference, float32_math
+from common.recognition.chunks import AudioChunk, chunks
+from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
+from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import checkpoint_import
@@ -36,7 +36,7 @@ CHUNK_SECONDS = 35.0
 STRIDE_SECONDS = 5.0
 
 
-class Encoded(NamedTuple):
+class Representations(NamedTuple):
     """Representations x_BSC, and frames_B, how many of the S frames each utterance has; 0 beyond them."""
 
     x_BSC: Tensor
@@ -79,7 +79,22 @@ class Recognizer:
         self.backbone = model if isinstance(model, Wav2Vec2) else model.wav2vec2
         self.config = self.backbone.config
 
-    def encode(self, audio_BN: Tensor, samples_B: Tensor, *, layers: int | None = None) -> Encoded:
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return SAMPLE_RATE
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The language of the texts that it has learned, where the checkpoint says."""
+        return () if self.language in ("auto", "none") else (self.language,)
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Longest stretch, in seconds, that the network hears at once."""
+        return CHUNK_SECONDS
+
+    def encode(self, audio_BN: Tensor, samples_B: Tensor, *, layers: int | None = None) -> Representations:
         """Representations of audio_BN, float32 at 16 kHz, with samples_B valid samples each.
 
         With `layers` they are the output of that Transformer layer (0: its input). Raises AudioError where an
@@ -90,7 +105,7 @@ class Recognizer:
         audio_BN, samples_B, is_padded = self._checked(audio_BN, samples_B)
         with torch.inference_mode(), float32_math(self.precision):
             context = self.backbone(audio_BN, samples_B if is_padded else None, layers=layers)
-        return Encoded(context.x_BSD, n_frames(samples_B, self.config.conv_layers))
+        return Representations(context.x_BSD, n_frames(samples_B, self.config.conv_layers))
 
     def logits(self, audio_BN: Tensor, samples_B: Tensor) -> Scored:
         """Logits of the labels for audio as `encode` takes it. Raises AudioError; CheckpointError without a head."""
@@ -100,7 +115,7 @@ class Recognizer:
             output = model(audio_BN, samples_B if is_padded else None)
         return Scored(output.logits_BSV, n_frames(samples_B, self.config.conv_layers))
 
-    def decoder(self, options: DecodingOptions | None = None) -> Decoder:
+    def decoder(self, options: DecodingOptions | None = None) -> CTCDecoder:
         """What `transcribe` decodes with.
 
         Raises CheckpointError without a head or names of labels, ConfigError for words or files that cannot be used.
@@ -112,7 +127,7 @@ class Recognizer:
                 f"the checkpoint does not say what its {len(labels)} labels are; name its dictionary (dict.ltr.txt) "
                 "with --labels"
             )
-        return Decoder(labels, blank=self.config.blank, separator=Letters(labels).separator, options=options)
+        return CTCDecoder(labels, blank=self.config.blank, separator=Letters(labels).separator, options=options)
 
     def transcribe(
         self,
@@ -121,7 +136,7 @@ class Recognizer:
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
         stride_seconds: float = STRIDE_SECONDS,
-        decoder: Decoder | None = None,
+        decoder: CTCDecoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> list[Transcript]:
@@ -144,7 +159,7 @@ class Recognizer:
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
         stride_seconds: float = STRIDE_SECONDS,
-        decoder: Decoder | None = None,
+        decoder: CTCDecoder | None = None,
         on_error: Literal["stop", "skip"] = "stop",
         keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
@@ -199,7 +214,7 @@ class Recognizer:
             )
         return recording
 
-    def _pieces(self, samples: int, chunk_seconds: float, stride_seconds: float) -> list[Piece]:
+    def _pieces(self, samples: int, chunk_seconds: float, stride_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks; those of an hourglass start where one of its shortened frames does."""
         if not (chunk_seconds > 0 and stride_seconds >= 0):
             raise ValueError(
@@ -216,7 +231,7 @@ class Recognizer:
         pieces = []
         for start, first, end, stop in found:
             after = (stop - 1) * cfg.samples_per_frame + cfg.shortest_audio if stop < frames else samples
-            pieces.append(Piece(start * cfg.samples_per_frame, after, first - start, end - start))
+            pieces.append(AudioChunk(start * cfg.samples_per_frame, after, first - start, end - start))
         return pieces
 
     def _with_head(self) -> Wav2Vec2ForCTC:
@@ -258,7 +273,7 @@ def load(
 ) -> Recognizer:
     """The model saved at `path`: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face
     folder. `labels`, `ema` and `target_lang` as for checkpoint_import.read; `precision`: "auto" measures
-    (`common.fastest`). Raises CheckpointError."""
+    (`common.devices.fastest`). Raises CheckpointError."""
     chosen = distributed.pick_device(device)
     imported = checkpoint_import.read(Path(path), labels=labels, ema=ema, target_lang=target_lang)
     model = build(imported, Path(path))

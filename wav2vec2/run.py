@@ -15,14 +15,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from common.course import Course
-from common.distributed import World
-from common.learner import Learner, amount_of, size_of
-from common.loop import Loop
-from common.run_directory import RunDirectory
-from common.schedule import build_schedule
+from common.devices.distributed import World
+from common.runs.run_directory import RunDirectory
 from common.seeds import begin, mixed
-from common.training_state import TrainingError, TrainingState, must_fit
+from common.training.course import Course
+from common.training.learner import Learner, amount_of, size_of
+from common.training.loop import Loop
+from common.training.schedule import build_schedule
+from common.training.state import TrainingState, must_fit
 from wav2vec2.checkpoints import sharding
 from wav2vec2.checkpoints.checkpoint_import import FORMAT
 from wav2vec2.corpus.batches import Batch, Plan, PlannedDataset, loader, on_device, training_plans
@@ -31,7 +31,6 @@ from wav2vec2.run_config import TrainingConfig
 NAME = "wav2vec2"  # checkpoints in a run directory start with it
 DEPENDS_ON = ("model", "optim.kind")
 UNIT = "audio s/s"  # of throughput
-LEAST_SCALE = 1e-4  # of the loss in fp16: below it gradients overflow whatever the scale
 
 
 Cfg = TypeVar("Cfg", bound=TrainingConfig, covariant=True)
@@ -68,7 +67,7 @@ class Run(Generic[Cfg]):
         self.state = TrainingState(directory, cfg, parts, extra={"format": FORMAT}, saves=cfg.save)
         self.plans = functools.lru_cache(2)(self._plans)
         self.learning_rate = build_schedule(
-            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=self.updates(0), total_steps=cfg.max_updates
+            cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=self.updates(0), total_steps=cfg.max_updates, first=0
         )
 
     @property
@@ -82,6 +81,11 @@ class Run(Generic[Cfg]):
     def evaluators(self, world: World) -> World:
         """Who shares a validation: of sharded weights every process has a part, so all evaluate everything together."""
         return World(rank=0, size=1, device=world.device) if self.cfg.fsdp else world
+
+    @property
+    def watched(self) -> dict[str, Any]:
+        """What a `Loop` logs of: the data sets and the learner."""
+        return {"data": self.data, "learners": {"": self.learner}}
 
     def join(self) -> None:
         """Lets the processes exchange the gradients of what is trained now; shards of it do by themselves."""
@@ -119,10 +123,9 @@ class Step(NamedTuple):
     seconds: float
     """Seconds of audio, without padding."""
     learning_rate: float
-    norm: Tensor | None
 
 
-class Update:
+class OptimizerUpdate:
     """One optimiser step: forward and backward of each batch, whose gradients are added up and exchanged once."""
 
     def __init__(self, run: Run[TrainingConfig], batches: Sequence[Batch]):
@@ -153,26 +156,12 @@ class Update:
 
     def finished(self) -> Step:
         """Changes the weights."""
-        norm = self.run.learner.finish(self.run.state.progress, clip_norm=self.run.cfg.clip_norm)
+        self.run.learner.finish(self.run.state.progress, clip_norm=self.run.cfg.clip_norm)
         return Step(
             sums_K=torch.cat([torch.stack(self._sums).sum(0), self._targets[None]]),
             seconds=sum(batch.seconds for batch in self._batches),
             learning_rate=self._rate,
-            norm=None if norm is None else sharding.total(norm),
         )
-
-
-def log_step(run: Run[TrainingConfig], loop: Loop, step: Step, values: Mapping[str, float]) -> None:
-    """A line of the log with `values` of the loss, speed, and how the optimiser stands. Raises TrainingError."""
-    more = {"grad_norm": step.norm.item()} if step.norm is not None else {}
-    if run.learner.scaler.is_enabled():
-        more["loss_scale"] = scale = run.learner.scaler.get_scale()
-        if scale < LEAST_SCALE:
-            raise TrainingError(
-                f"gradients overflow in fp16 at update {loop.progress.step} even with a loss scale of {scale:g}: "
-                "lower the learning rate, or train in bf16"
-            )
-    loop.log_training(values, learning_rate=step.learning_rate, **more)
 
 
 @contextlib.contextmanager

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import ConfigError, check_not_negative
-from common.course import RENAMED, EveryConfig
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.data.digest import Changed
+from common.devices.precision import Precision
+from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
+from common.training.course import RENAMED, EveryConfig
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import TemperatureConfig
@@ -52,9 +54,9 @@ class DataConfig:
     """Most samples of an utterance in pre-training; longer ones are cropped, at a random place. 0: max_tokens."""
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
-    normalize_text: bool = True
-    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label. A text of
-    which nothing is left is a bad transcript; an empty one means silence."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label; by default
+    unless labels are of both cases. A text of which nothing is left is a bad transcript; an empty one means silence."""
     language: Language = "auto"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
@@ -64,6 +66,8 @@ class DataConfig:
     dictionary: Path | None = None
     """Fairseq's dict.ltr.txt for fine-tuning, which python -m common.text.alphabet makes of any data. Default: the one
     beside the first training list, else LibriSpeech's."""
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 6
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
@@ -127,6 +131,10 @@ class TrainingConfig:
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     save: bool = True
     """Whether checkpoints are written; false for measurements."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of the model to start from that a new run takes. architecture: its network in place of `model`, and all
+    weights; half: weights that fit the configured network, at least half of the checkpoint; any: weights that fit,
+    however few."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_steps: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
     """Updates that are milestones, whose checkpoints are all kept; of the others the last two and the best."""
@@ -220,7 +228,7 @@ class FinetuneConfig(TrainingConfig):
     """Run directory: configuration, logs, checkpoints."""
     pretrained: Path | None = None
     """Pre-trained model to start from (ours, Fairseq's, DeepLearningExamples', a Hugging Face folder or hub name);
-    its architecture takes the place of `model`; none: random weights."""
+    none: random weights."""
     freeze_updates: int = 0
     """Updates at the beginning in which only the new output layer learns."""
     prediction_frequency: int = 0

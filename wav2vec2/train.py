@@ -10,7 +10,7 @@ import sys
 
 from common import config
 from common.config import ConfigError
-from common.loop import EXPECTED
+from common.training.loop import EXPECTED
 from wav2vec2 import finetune, pretrain
 from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 

@@ -35,7 +35,8 @@ def measure() -> Machine:
 
 def _seconds(x_BTI: torch.Tensor, weight_KIO: torch.Tensor, block: int | None = None) -> float:
     taps = len(weight_KIO)
-    packed = native.pack(weight_KIO, None if block is None else overlap_save(block, taps))
+    algorithm = None if block is None else overlap_save(block, taps)
+    packed = native.pack(weight_KIO.permute(2, 0, 1), algorithm)
     out_BTO = torch.empty(1, x_BTI.shape[1], weight_KIO.shape[2])
 
     def call() -> None:

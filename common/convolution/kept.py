@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 Value = TypeVar("Value")
+Model = TypeVar("Model", bound=nn.Module)
 
 
 class Kept(Generic[Value]):
@@ -32,3 +33,19 @@ class Kept(Generic[Value]):
     def forget(self) -> None:
         """To be called where weights change uncounted: fused optimisers do so, and whatever swaps or gathers them."""
         self._found = None
+
+
+@torch.inference_mode(False)
+def owned(model: Model) -> Model:
+    """`model` itself, with ordinary tensors in place of those that were made inside of torch.inference_mode().
+
+    Of those torch counts no changes, so that nothing that is made of them is kept.
+    """
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter.is_inference():
+                module._parameters[name] = nn.Parameter(parameter.clone(), parameter.requires_grad)
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.is_inference():
+                module._buffers[name] = buffer.clone()
+    return model

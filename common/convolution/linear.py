@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import matmul, native, products, trained
-from common.convolution.native import Activation, Epilogue, Packed
+from common.convolution.native import Activation, Epilogue, PackedConvolution
 from common.convolution.operator import runs_natively
 
 SMALLEST = 2**15  # weights, below which a call of the native library takes longer than it saves
@@ -25,7 +25,7 @@ class Linear(nn.Linear):
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True):
         super().__init__(in_features, out_features, bias)
-        self.packed: Packed | None = None
+        self.packed: PackedConvolution | None = None
 
     def forward(self, x_XI: Tensor, activation: Activation = "identity") -> Tensor:
         """[..., O], after "identity" or "gelu"."""
@@ -41,7 +41,7 @@ class Linear(nn.Linear):
 
     def pack(self) -> None:
         """Packs the weights, which have to be on the CPU in float32. Needs the native library."""
-        self.packed = native.pack(self.weight.detach().T[None], None)
+        self.packed = native.pack(self.weight.detach()[:, None], None)
         self.weight = nn.Parameter(self.weight.new_empty(0), requires_grad=False)
 
     def direct_weight(self) -> Tensor:

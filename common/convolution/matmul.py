@@ -15,7 +15,7 @@ from common.convolution import native, products
 from common.convolution.native import INSTRUCTIONS, Instructions
 
 
-class Problem(Structure):
+class ProductProblem(Structure):
     """`product_problem`, field by field."""
 
     _fields_ = (
@@ -90,7 +90,9 @@ def multiply(
         return out_NMO if adds else out_NMO.zero_() if bias_O is None else out_NMO.copy_(bias_O)
     if gelu_NMO is not None and gelu_NMO.stride() != out_NMO.stride():
         raise ValueError(f"gelu {gelu_NMO.stride()}: expected the strides of out, {out_NMO.stride()}")
-    problem = Problem(1, batch, rows, out.shape[2], segments, depth, a.data_ptr(), 0, *a.stride(), b.data_ptr(), 0)
+    problem = ProductProblem(
+        1, batch, rows, out.shape[2], segments, depth, a.data_ptr(), 0, *a.stride(), b.data_ptr(), 0
+    )
     problem.b_batch, problem.b_column, problem.b_segment, problem.b_depth = b.stride()
     problem.c, problem.c_batch, problem.c_row = out.data_ptr(), *out.stride()[:2]
     problem.bias = None if bias_O is None else bias_O.data_ptr()
@@ -106,7 +108,7 @@ def multiply_all(a_LNMD: Tensor, b_LNOD: Tensor, out_LNMO: Tensor, *, adds: bool
     assert b_LNOD.shape == (outer, batch, out_LNMO.shape[3], depth), "matrices that fit"
     assert 1 in b[2:], "columns of b, or its values, side by side"
     assert c[3] == 1, "columns of the output side by side"
-    problem = Problem(outer, batch, rows, out_LNMO.shape[3], 1, depth, a_LNMD.data_ptr(), *a[:3], 0, a[3])
+    problem = ProductProblem(outer, batch, rows, out_LNMO.shape[3], 1, depth, a_LNMD.data_ptr(), *a[:3], 0, a[3])
     problem.b, (problem.b_outer, problem.b_batch, problem.b_column, problem.b_depth) = b_LNOD.data_ptr(), b
     problem.c, (problem.c_outer, problem.c_batch, problem.c_row) = out_LNMO.data_ptr(), c[:3]
     _run(problem, adds, "automatic")
@@ -168,7 +170,7 @@ def _with_segments(x: Tensor) -> Tensor:
     return x.unsqueeze(2) if x.dim() == 3 else x
 
 
-def _run(problem: Problem, adds: bool, instructions: Instructions) -> None:
+def _run(problem: ProductProblem, adds: bool, instructions: Instructions) -> None:
     problem.adds, problem.threads, problem.instructions = adds, torch.get_num_threads(), INSTRUCTIONS[instructions]
     library = _library()
     problem.workspace_bytes = library.product_workspace(ctypes.byref(problem))

@@ -37,7 +37,7 @@ PANEL = 32  # columns that weights are packed in
 STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
 
 
-class Problem(Structure):
+class ConvolutionProblem(Structure):
     """`convolution_problem`, field by field."""
 
     _fields_ = (
@@ -51,6 +51,7 @@ class Problem(Structure):
         *((name, c_int64) for name in ("residual_batch_stride", "residual_frame_stride")),
         ("activation", c_int32),
         *((name, c_float) for name in ("input_slope", "output_slope")),
+        ("scale", c_void_p),
         ("form", c_int32),
         *((name, c_int64) for name in ("block", "points")),
         *((name, c_void_p) for name in ("input", "output", "weight")),
@@ -70,10 +71,12 @@ def load() -> ctypes.CDLL | None:
         return None
     for name, result, arguments in (
         ("convolution_best_instructions", c_int32, []),
+        ("convolution_multiply_adds", c_int64, [c_int64]),
         ("convolution_packed_bytes", c_size_t, [c_int64, c_int64, c_int64, c_int32]),
-        ("convolution_pack", c_int32, [c_void_p, c_void_p, c_int32, *[c_int64] * 5, c_int32, c_int32, c_void_p]),
-        ("convolution_workspace", c_size_t, [POINTER(Problem)]),
-        ("convolution_run", c_int32, [POINTER(Problem)]),
+        ("convolution_fits", c_int32, [c_int32, c_int64, c_int64, c_int64, c_int32, c_int32]),
+        ("convolution_pack", c_int32, [*[c_void_p] * 3, c_int32, *[c_int64] * 5, c_int32, c_int32, c_void_p]),
+        ("convolution_workspace", c_size_t, [POINTER(ConvolutionProblem)]),
+        ("convolution_run", c_int32, [POINTER(ConvolutionProblem)]),
         ("product_workspace", c_size_t, [c_void_p]),
         ("product_run", c_int32, [c_void_p]),
         ("points_workspace", c_size_t, [c_void_p]),
@@ -98,7 +101,7 @@ def best_instructions() -> Instructions | None:
     return next((name for name, value in INSTRUCTIONS.items() if value == number), None) if number else None
 
 
-class Packed(NamedTuple):
+class PackedConvolution(NamedTuple):
     """A convolution's weights in the order of the kernels, and the matrices of its algorithm."""
 
     weight: Tensor
@@ -112,38 +115,59 @@ class Packed(NamedTuple):
     output: Tensor
     instructions: Instructions = "automatic"
     weights: Weights = "float32"
+    scale_I: Tensor | None = None
+    """What the weights were divided by, and the input is multiplied by on the way in."""
+    sizes: bytes = b""
+    """A `ConvolutionProblem` with the numbers that all calls have in common."""
+
+
+def fits(
+    algorithm: Algorithm | None, taps: int, stride: int, weights: Weights, instructions: Instructions = "automatic"
+) -> bool:
+    """Whether the library packs and runs such weights. Needs the library."""
+    block = 0 if algorithm is None else algorithm.block
+    numbers = _form(algorithm), block, taps, stride, WEIGHTS[weights], INSTRUCTIONS[instructions]
+    return bool(_library().convolution_fits(*numbers))
 
 
 def pack(
-    weight_KIO: Tensor,
+    weight_OKI: Tensor,
     algorithm: Algorithm | None,
     *,
     weights: Weights = "float32",
+    scale_I: Tensor | None = None,
     instructions: Instructions = "automatic",
-) -> Packed:
-    """float32 weights [K, I, O], on the CPU, kept as `weights` for `run` by those instructions. Needs the library.
+) -> PackedConvolution:
+    """float32 weights [O, K, I], on the CPU, kept as `weights` for `run` by those instructions. Needs the library.
 
-    "fixed24" is not for the direct sum: RuntimeError. "int8" is for algorithms that are `in_pairs` and for one tap, and
-    `run` rounds inputs to bytes too then.
+    Of fixed point and bytes, weights are divided by `scale_I`, and `run` multiplies the input by it; "int8" rounds
+    inputs to bytes too. RuntimeError for what does not `fits`.
     """
     library = _library()
-    taps, channels, filters = weight_KIO.shape
-    weight_KIO = weight_KIO.float().contiguous()
+    filters, taps, channels = weight_OKI.shape
+    weight_OKI = weight_OKI.float().contiguous()
     stored, block = (taps, 0) if algorithm is None else (algorithm.stored, algorithm.block)
     dtype = DTYPES[weights]
     n_bytes = library.convolution_packed_bytes(stored, channels, filters, WEIGHTS[weights])
     packed = torch.empty(n_bytes // dtype.itemsize, dtype=dtype)
     transform = None if algorithm is None else _kept_transform(algorithm).contiguous()
-    pointer = None if transform is None else transform.data_ptr()
+    pointers = (None if tensor is None else tensor.data_ptr() for tensor in (weight_OKI, scale_I, transform))
     sizes = (block, stored, taps, channels, filters, WEIGHTS[weights], torch.get_num_threads())
-    check(library.convolution_pack(weight_KIO.data_ptr(), pointer, _form(algorithm), *sizes, packed.data_ptr()))
+    check(library.convolution_pack(*pointers, _form(algorithm), *sizes, packed.data_ptr()))
     matrices = torch.empty(0), torch.empty(0)
     if algorithm is not None and algorithm.halves is not None:
         cosine_EE, sine_OE, output_MN, _ = algorithm.halves
         matrices = in_float32([cosine_EE, sine_OE]), in_float32([output_MN])
     elif algorithm is not None:
         matrices = in_float32([algorithm.input_PN]), in_float32([algorithm.output_MP])
-    return Packed(packed, taps, channels, filters, algorithm, *matrices, instructions, weights)
+    problem = ConvolutionProblem(
+        taps=taps, channels=channels, filters=filters, form=_form(algorithm), weights=WEIGHTS[weights]
+    )
+    problem.block, problem.points = block, 0 if algorithm is None else algorithm.points
+    problem.instructions = INSTRUCTIONS[instructions]
+    return PackedConvolution(
+        packed, taps, channels, filters, algorithm, *matrices, instructions, weights, scale_I, bytes(problem)
+    )
 
 
 def _form(algorithm: Algorithm | None) -> int:
@@ -159,7 +183,7 @@ def _kept_transform(algorithm: Algorithm) -> Tensor:
     return algorithm.halves.weight_NK if algorithm.halves and algorithm.in_pairs else algorithm.weight_PK
 
 
-def unpack(packed: Packed) -> Tensor:
+def unpack(packed: PackedConvolution) -> Tensor:
     """The float32 weights [K, I, O] that were packed, but for rounding."""
     algorithm, panels = packed.algorithm, -(-packed.filters // PANEL)
     pair = {"bfloat16": 2, "int8": 4}.get(packed.weights, 1)
@@ -183,13 +207,17 @@ def unpack(packed: Packed) -> Tensor:
         parts = rows(by_part.flatten(), by_part.shape[0] // panels, panels, 2)
         kept = torch.cat([edges[:1], parts[:, :, 0], edges[1:], parts[:, :, 1]])
     kept = kept[:, :, : packed.channels].transpose(1, 2).flatten(2)[..., : packed.filters].float()
+
+    def scaled(weight_KIO: Tensor) -> Tensor:
+        return (weight_KIO if packed.scale_I is None else weight_KIO * packed.scale_I[:, None]).float()
+
     if algorithm is None:
-        return kept
+        return scaled(kept)
     inverse_K = torch.linalg.pinv(_kept_transform(algorithm))
-    return (inverse_K @ kept.double().flatten(1)).view(packed.taps, *kept.shape[1:]).float()
+    return scaled((inverse_K @ kept.double().flatten(1)).view(packed.taps, *kept.shape[1:]))
 
 
-def _from_whole_numbers(packed: Packed, depth: int) -> Tensor:
+def _from_whole_numbers(packed: PackedConvolution, depth: int) -> Tensor:
     """The same weights in the same order, as float32."""
     panels = -(-packed.filters // PANEL)
     slabs = panels * (1 if packed.algorithm is None else packed.algorithm.stored)
@@ -222,7 +250,7 @@ class Epilogue(NamedTuple):
 
 def run(
     x_BTI: Tensor,
-    packed: Packed,
+    packed: PackedConvolution,
     epilogue: Epilogue,
     out_BSO: Tensor,
     *,
@@ -236,30 +264,34 @@ def run(
     Values are float32, channels adjacent in memory.
     """
     bias_O, residual_BSO, activation, slope, input_slope = epilogue
-    problem = Problem()
-    problem.batch, problem.frames, problem.channels = x_BTI.shape
-    problem.outputs, problem.filters = out_BSO.shape[1:]
-    problem.taps, problem.stride, problem.dilation, problem.before = packed.taps, stride, dilation, before
-    problem.x, problem.x_batch_stride, problem.x_frame_stride = x_BTI.data_ptr(), *x_BTI.stride()[:2]
-    problem.y, problem.y_batch_stride, problem.y_frame_stride = out_BSO.data_ptr(), *out_BSO.stride()[:2]
+    problem = ConvolutionProblem.from_buffer_copy(packed.sizes)
+    problem.weight = packed.weight.data_ptr()
+    if packed.algorithm is not None:
+        problem.input, problem.output = packed.input.data_ptr(), packed.output.data_ptr()
+    if packed.scale_I is not None:
+        problem.scale = packed.scale_I.data_ptr()
+    problem.batch, problem.frames, channels = x_BTI.shape
+    _, problem.outputs, filters = out_BSO.shape
+    if (channels, filters) != (packed.channels, packed.filters):
+        raise ValueError(f"channels {channels} to {filters}: expected {packed.channels} to {packed.filters}")
+    problem.stride, problem.dilation, problem.before = stride, dilation, before
+    problem.x, (problem.x_batch_stride, problem.x_frame_stride, _) = x_BTI.data_ptr(), x_BTI.stride()
+    problem.y, (problem.y_batch_stride, problem.y_frame_stride, _) = out_BSO.data_ptr(), out_BSO.stride()
     if output_lengths_B is not None:
         problem.output_lengths = output_lengths_B.data_ptr()
     if bias_O is not None:
         problem.bias = bias_O.data_ptr()
     if residual_BSO is not None:
         problem.residual = residual_BSO.data_ptr()
-        problem.residual_batch_stride, problem.residual_frame_stride = residual_BSO.stride()[:2]
+        problem.residual_batch_stride, problem.residual_frame_stride, _ = residual_BSO.stride()
     problem.activation, problem.output_slope, problem.input_slope = ACTIVATIONS[activation], slope, input_slope
-    algorithm = packed.algorithm
-    if algorithm is not None:
-        problem.form = _form(algorithm)
-        problem.block, problem.points = algorithm.block, algorithm.points
-        problem.input, problem.output = packed.input.data_ptr(), packed.output.data_ptr()
-    problem.weight, problem.weights = packed.weight.data_ptr(), WEIGHTS[packed.weights]
-    problem.threads, problem.instructions = torch.get_num_threads(), INSTRUCTIONS[packed.instructions]
+    problem.threads = torch.get_num_threads()
     library = _library()
     problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
-    problem.workspace = workspace(BYTE, "points", problem.workspace_bytes).data_ptr()
+    if problem.workspace_bytes > _OWN.points.numel():  # by `workspace` each call would take a third longer
+        with torch.inference_mode(False):
+            _OWN.points = torch.empty(problem.workspace_bytes, dtype=torch.uint8)
+    problem.workspace = _OWN.points.data_ptr()
     check(library.convolution_run(ctypes.byref(problem)))
 
 
@@ -268,23 +300,27 @@ def fastest_for_bfloat16() -> Instructions:
     """Whether to multiply in bfloat16 or to widen weights to floats: some processors do the first at half the speed."""
     if best_instructions() != "avx512_bf16":
         return "automatic"
-    x_BTI, weight_KIO, out_BTO = torch.ones(1, 96, 256), torch.ones(1, 256, 256), torch.empty(1, 96, 256)
+    x_BTI, weight_OKI, out_BTO = torch.ones(1, 96, 256), torch.ones(256, 1, 256), torch.empty(1, 96, 256)
     seconds: dict[Instructions, float] = {"automatic": math.inf, "avx512_bf16": math.inf}
     for _ in range(5):
         for instructions in seconds:
-            packed = pack(weight_KIO, None, weights="bfloat16", instructions=instructions)
+            packed = pack(weight_OKI, None, weights="bfloat16", instructions=instructions)
             start = time.perf_counter()
             run(x_BTI, packed, Epilogue(), out_BTO, stride=1, dilation=1, before=0)
             seconds[instructions] = min(seconds[instructions], time.perf_counter() - start)
     return min(seconds, key=lambda instructions: seconds[instructions])
 
 
+BYTE = torch.empty(0, dtype=torch.uint8)
+
+
 class _Workspace(threading.local):
     def __init__(self) -> None:
         self.buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+        self.points = BYTE  # of `run`
 
 
-_OWN, BYTE = _Workspace(), torch.empty(0, dtype=torch.uint8)
+_OWN = _Workspace()
 
 
 def workspace(like: Tensor, name: str, *shape: int) -> Tensor:

@@ -7,7 +7,7 @@ Shapes: B utterances, T input frames, S output frames, I and O channels in and o
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,8 +16,9 @@ from torch.nn import functional as F
 
 from common.convolution import native, planning, products
 from common.convolution.algorithms import Algorithm
-from common.convolution.native import Activation, Epilogue, Instructions, Packed
+from common.convolution.native import Activation, Epilogue, Instructions, PackedConvolution
 from common.convolution.planning import Choice, Kind, Shape
+from common.convolution.scales import Sizes, is_exact_enough
 from ctc import SlowPathWarning
 
 
@@ -61,9 +62,11 @@ class FusedConvolution(nn.Module):
         self.before, self.after = same if before is None else before, same if after is None else after
         self.stride, self.dilation = stride, dilation
         self.shape = Shape(self.taps, channels, filters, stride, dilation, frames)
-        self.weight_OKI = nn.Parameter(weight_OIK.detach().transpose(1, 2).contiguous().clone(), requires_grad=False)
+        self.weight_OKI = nn.Parameter(
+            weight_OIK.detach().transpose(1, 2).clone(memory_format=torch.contiguous_format), requires_grad=False
+        )
         self.bias = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
-        self.packed: Packed | Transformed | None = None
+        self.packed: PackedConvolution | Transformed | None = None
 
     def outputs(self, frames: int) -> int:
         """Output frames of so many input frames."""
@@ -110,25 +113,51 @@ class FusedConvolution(nn.Module):
         )
         return out_BSO
 
-    def pack(self, choice: Choice, kind: Kind = "fp32", instructions: Instructions = "automatic") -> None:
-        """Packs the weights for an algorithm, and drops the direct ones."""
-        weight_KIO = self.weight_OKI.detach().permute(1, 2, 0)
-        if native.load() is not None:
-            weights = "bfloat16" if kind == "bf16" else choice.weights
-            self.packed = native.pack(weight_KIO, choice.algorithm, weights=weights, instructions=instructions)
-        elif choice.algorithm is not None:
+    def pack(self, options: Sequence[Choice], instructions: Instructions = "automatic") -> Choice:
+        """Packs the weights by the first option that is exact enough for them, and drops the direct ones.
+
+        Returns the option; the last one is taken as it is.
+        """
+        weight_OKI = self.weight_OKI.detach()
+        with torch.inference_mode(False), torch.no_grad():
+            choice = self._pack(weight_OKI, options, instructions)
+        if self.packed is not None:
+            self.weight_OKI = nn.Parameter(weight_OKI.new_empty(0), requires_grad=False)
+        return choice
+
+    def _pack(self, weight_OKI: Tensor, options: Sequence[Choice], instructions: Instructions) -> Choice:
+        if native.load() is None:
+            return self._transform(weight_OKI, options[0])
+        sizes: Sizes | None = None
+        for choice in options:
+            if choice.weights is None:
+                self.packed = None
+                break
+            is_plain = choice.algorithm is None and choice.weights != "int8"
+            if not is_plain:
+                sizes = sizes or Sizes(weight_OKI)
+            scale_I = None if is_plain or sizes is None else sizes.powers()
+            self.packed = native.pack(
+                weight_OKI, choice.algorithm, weights=choice.weights, scale_I=scale_I, instructions=instructions
+            )
+            if is_plain or sizes is None or is_exact_enough(self.packed, weight_OKI, sizes):
+                break
+        return choice
+
+    def _transform(self, weight_OKI: Tensor, choice: Choice) -> Choice:
+        weight_KIO = weight_OKI.permute(1, 2, 0)
+        if choice.algorithm is not None:
             weight_PK, flat = choice.algorithm.weight_PK, weight_KIO.double().flatten(1)
             weight_PIO = (weight_PK @ flat).view(-1, *weight_KIO.shape[1:]).float()
             matrices = choice.algorithm.input_PN.float(), choice.algorithm.output_MP.float()
             self.packed = Transformed(choice.algorithm, weight_PIO, *matrices)
-        if self.packed is not None:
-            self.weight_OKI = nn.Parameter(weight_KIO.new_empty(0), requires_grad=False)
+        return choice
 
     def direct_weight(self) -> Tensor:
         """[O, K, I]: of packed weights those that come closest, which are the same but for rounding."""
         if self.packed is None:
             return self.weight_OKI
-        if isinstance(self.packed, Packed):
+        if isinstance(self.packed, PackedConvolution):
             with products.untraced():
                 return native.unpack(self.packed).permute(2, 0, 1).contiguous()
         inverse_KP, weight_PIO = torch.linalg.pinv(self.packed.algorithm.weight_PK), self.packed.weight_PIO
@@ -180,17 +209,21 @@ class FusedConvolution(nn.Module):
         return _finish(y_BSO, lengths, epilogue, out_BSO)
 
 
-class Prepared(NamedTuple):
-    """What `prepare` did: bytes of weights now and before, and how many layers a limit made slower."""
+class PreparationReport(NamedTuple):
+    """What `prepare` did: bytes of weights now and before, how many layers a limit made slower, and the names of those
+    whose weights are kept in a higher precision than was asked for.
+    """
 
     weight_bytes: int
     direct_bytes: int
     limited: int
+    higher: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         now, before = (n_bytes / 2**20 for n_bytes in self[:2])
         slower = f"; {self.limited} layers would be faster with more" if self.limited else ""
-        return f"{now:.0f} MiB of weights for convolutions in place of {before:.0f}{slower}"
+        higher = f"; in higher precision: {', '.join(self.higher)}" if self.higher else ""
+        return f"{now:.0f} MiB of weights for convolutions in place of {before:.0f}{slower}{higher}"
 
 
 def can_be_prepared(network: nn.Module) -> bool:
@@ -205,16 +238,22 @@ def prepare(
     *,
     limit_bytes: int | None = None,
     instructions: Instructions = "automatic",
-) -> Prepared:
+) -> PreparationReport:
     """Packs the weights of every `FusedConvolution` in a network that is on the CPU in float32, for inference there.
 
     Layers above `limit_bytes` of weights together, by default half of the memory that is available, take algorithms
     that need less, and a warning tells of it. The weights of one layer at a time are held twice. "int8" rounds what
     layers read too, in steps that each block of frames has of its own; it needs the native library: RuntimeError.
+    A layer whose weights a format would harm (`scales`) is kept in the next more exact one, up to the direct sum.
     """
-    layers = [module for module in network.modules() if isinstance(module, FusedConvolution) and module.packed is None]
-    if not layers:
-        return Prepared(0, 0, 0)
+    named = {
+        name: module
+        for name, module in network.named_modules()
+        if isinstance(module, FusedConvolution) and module.packed is None
+    }
+    if not named:
+        return PreparationReport(0, 0, 0)
+    layers = list(named.values())
     limit_bytes = planning.half_of_memory() if limit_bytes is None else limit_bytes
     if kind == "bf16" and instructions == "automatic" and native.load() is not None:
         instructions = native.fastest_for_bfloat16()
@@ -222,14 +261,16 @@ def prepare(
     has_library = native.load() is not None
     if kind == "int8" and not has_library:
         raise RuntimeError(f"int8 convolutions need the native library; `{native.LIBRARY.command}` makes it")
-    forms = {"pairs": has_library and instructions != "avx512_bf16", "fixed": has_library}
-    options = [planning.choices(layer.shape, kind=kind, machine=machine, **forms) for layer in layers]
+    options = [planning.choices(layer.shape, kind=kind, machine=machine, instructions=instructions) for layer in layers]
     chosen = planning.within(options, limit_bytes)
     direct_bytes = sum(layer.weight_OKI.numel() * 4 for layer in layers)
-    for layer, choice in zip(layers, chosen, strict=True):
-        layer.pack(choice, kind, instructions)
+    kept: dict[str, Choice] = {}
+    for (name, layer), choice in zip(named.items(), chosen, strict=True):
+        others = planning.more_exact(layer.shape, choice, kind, machine=machine, instructions=instructions)
+        kept[name or "the layer"] = layer.pack([choice, *others], instructions)
     limited = sum(choice is not layer[0] for choice, layer in zip(chosen, options, strict=True))
-    prepared = Prepared(sum(choice.weight_bytes for choice in chosen), direct_bytes, limited)
+    higher = tuple(name for name, choice in kept.items() if kind == "int8" and choice.weights != "int8")
+    prepared = PreparationReport(sum(choice.weight_bytes for choice in kept.values()), direct_bytes, limited, higher)
     if limited and limit_bytes is not None:
         warnings.warn(f"{prepared}: {limit_bytes / 2**20:.0f} MiB are the limit", SlowPathWarning, stacklevel=2)
     return prepared

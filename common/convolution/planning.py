@@ -6,27 +6,34 @@
 import functools
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from common import files
 from common.convolution import native
 from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
 from common.convolution.native import Weights
-from common.json_text import parsed
-from common.logging import processor_vendor
+from common.files import atomic
+from common.files.json_text import parsed
+from common.machine import processor_vendor
 
 CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
 # Points of Toom-Cook, and taps up to which six digits are left.
-POINTS: tuple[tuple[tuple[float, ...], int], ...] = (((0, 1, -1, 2, -2), 4), ((0, 1, -1, 2, -2, 0.5, -0.5), 4))
+POINTS: tuple[tuple[tuple[float, ...], int], ...] = (
+    ((0, 0.625, -0.625, 1.5, -1.5), 4),
+    ((0, 1, -1, 2, -2, 0.5, -0.5), 4),
+)
 REGISTER_ROWS, PAIR_ROWS = 12, 4
 CALLS = (0.25, 1.0)  # lengths of calls, in that which is expected
 DECODING = 0.5  # rows whose products take as long as making floats of fixed point
 # Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
 # at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
+# What a call takes besides its sums, measured on an AMD EPYC. Torch is faster for layers so small that this counts, but
+# its sums differ from batch to batch.
+CALL = 8e-6
+ALIKE = 1.03  # times as slow, what needs fewer bytes is taken: the model of the cost knows no better
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use
 
@@ -75,38 +82,58 @@ class Choice(NamedTuple):
     algorithm: Algorithm | None
     seconds: float
     weight_bytes: int
-    weights: Weights = "float32"
+    weights: Weights | None = "float32"
+    """None: torch's own, which are not packed."""
 
 
 def choices(
-    shape: Shape, *, kind: Kind = "fp32", machine: Machine | None = None, pairs: bool = True, fixed: bool = True
+    shape: Shape,
+    *,
+    kind: Kind = "fp32",
+    machine: Machine | None = None,
+    fixed: bool = True,
+    instructions: native.Instructions = "automatic",
 ) -> list[Choice]:
     """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first.
 
-    `pairs`: those that are `in_pairs` are among them; `fixed`: those whose weights are kept in fixed point, which need
-    fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their points
-    are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16. int8 has those
-    that are `in_pairs`, or of one tap the direct sum; layers that have neither stay in float32.
+    The library runs them all (`native.fits`). `fixed`: those whose weights are in fixed point are among them, which
+    take fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their
+    points are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16. Layers
+    that cannot be in int8 are as in float32.
     """
     machine = machine or this_machine()
-    found: list[Choice] = []
-    if kind == "int8" and shape.stride == 1 and shape.filters >= LEAST_FILTERS:
-        of_bytes = [None] if shape.taps == 1 else [a for a in _algorithms(shape, kind) if a.in_pairs]
-        found = [_choice(shape, algorithm, "int8", machine) for algorithm in of_bytes]
-    if not found:
-        full: Weights = "bfloat16" if kind == "bf16" else "float32"
-        found.append(_choice(shape, None, full, machine))
-        for algorithm in _algorithms(shape, kind):
-            if pairs or not algorithm.in_pairs:
-                found.append(_choice(shape, algorithm, full, machine))
-                if fixed and kind == "fp32":
-                    found.append(_choice(shape, algorithm, "fixed24", machine))
+    formats: list[Weights] = ["bfloat16"] if kind == "bf16" else ["float32", "fixed24"] if fixed else ["float32"]
+    if kind == "int8" and shape.filters >= LEAST_FILTERS:
+        formats.insert(0, "int8")
+    ways = [
+        (algorithm, weights)
+        for weights in formats
+        for algorithm in (None, *_algorithms(shape, kind))
+        if _fits(shape, algorithm, weights, instructions)
+    ]
+    if ways[0][1] == "int8":
+        ways = [way for way in ways if way[1] == "int8"]
+    found = [_choice(shape, *way, machine) for way in ways]
     found.sort(key=lambda choice: choice.seconds)
     smallest: list[Choice] = []
     for choice in found:
         if not smallest or choice.weight_bytes < smallest[-1].weight_bytes:
             smallest.append(choice)
+    while smallest[0].weight_bytes > CACHED_BYTES and len(smallest) > 1:
+        if smallest[1].seconds > ALIKE * smallest[0].seconds:
+            break
+        del smallest[0]
     return smallest
+
+
+def more_exact(shape: Shape, choice: Choice, kind: Kind, **options: Any) -> list[Choice]:
+    """What takes a choice's place where it is not exact enough: the fastest of more exact formats, the direct sum.
+
+    `options` are those of `choices`.
+    """
+    found = choices(shape, **options)[:1] if choice.weights == "int8" else []
+    plain = choices(shape, kind="bf16" if kind == "bf16" else "fp32", fixed=False, **options)
+    return [*found, plain[0], next(choice for choice in reversed(plain) if choice.algorithm is None)]
 
 
 def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list[Choice]:
@@ -160,7 +187,7 @@ def half_of_memory() -> int | None:
 def write_calibration(machine: Machine) -> None:
     """Writes what was measured to where `this_machine` looks for it."""
     CALIBRATION.parent.mkdir(exist_ok=True)
-    files.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
+    atomic.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
     this_machine.cache_clear()
 
 
@@ -177,14 +204,24 @@ def _algorithms(shape: Shape, kind: Kind) -> Iterator[Algorithm]:
             yield algorithm._replace(in_pairs=True)
 
 
+def _fits(shape: Shape, algorithm: Algorithm | None, weights: Weights, instructions: native.Instructions) -> bool:
+    if native.load() is None:
+        return weights in ("float32", "bfloat16") and not (algorithm is not None and algorithm.in_pairs)
+    return native.fits(algorithm, shape.taps, shape.stride, weights, instructions)
+
+
 def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> Choice:
     """What calls of the expected length and of shorter ones cost in the mean, as many of each."""
     stored = shape.taps if algorithm is None else algorithm.stored
     columns = -(-shape.filters // native.PANEL) * native.PANEL
-    lengths = [max(1, round(shape.frames * part)) for part in CALLS]
-    seconds = [_seconds(shape._replace(frames=frames), algorithm, weights, machine) for frames in lengths]
+    seconds = CALL + _in_mean(shape, lambda shape: _seconds(shape, algorithm, weights, machine))
     weight_bytes = stored * shape.channels * columns * native.BYTES[weights]
-    return Choice(algorithm, sum(seconds) / len(seconds), weight_bytes, weights)
+    return Choice(algorithm, seconds, weight_bytes, weights)
+
+
+def _in_mean(shape: Shape, seconds: Callable[[Shape], float]) -> float:
+    lengths = [max(1, round(shape.frames * part)) for part in CALLS]
+    return sum(seconds(shape._replace(frames=frames)) for frames in lengths) / len(lengths)
 
 
 def _seconds(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> float:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.logging import processor_flags, processor_vendor
+from common.machine import processor_flags, processor_vendor
 
 
 @functools.cache

@@ -46,7 +46,7 @@ _OUTPUT_NP = (
 )
 
 
-class Convolution(nn.Module):
+class WinogradConvolution(nn.Module):
     """`nn.Conv1d` with an odd kernel and as many outputs as inputs, for [B, T, C]. Weights have the same names."""
 
     def __init__(self, channels_in: int, channels_out: int, kernel: int):

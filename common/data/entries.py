@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from common.files import decoded
+from common.files.atomic import decoded
 
 T = TypeVar("T")
 
@@ -26,6 +26,7 @@ class Entry(NamedTuple):
     speaker: str = ""
     offset_seconds: float | None = None
     speeds: tuple[tuple[float, Path], ...] = ()
+    word_ends: tuple[float, ...] = ()
     has_text: bool = True
     channel: str = ""
     """The recording's channel that is meant, as it is written; empty for none."""

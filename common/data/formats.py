@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from common import audio
+from common.audio import waveform
 from common.data.entries import (
     Entries,
     Entry,
@@ -27,7 +27,7 @@ from common.data.entries import (
     text_of,
 )
 from common.data.tables import NAMES
-from common.files import is_file
+from common.files.atomic import is_file
 
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _BEFORE_VALUE = re.compile(r"\s*:\s*")
@@ -81,8 +81,15 @@ def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, wit
         speaker=str(record.get(_key(record, "speaker", "speaker"), "")),
         offset_seconds=offset,
         speeds=_speeds(record.get("speeds", {}), base, id),
+        word_ends=_word_ends(record.get("word_ends", []), id),
         channel="" if record.get("channel") is None else str(record["channel"]),
     )
+
+
+def _word_ends(value: Any, id: str) -> tuple[float, ...]:
+    if not isinstance(value, list) or not all(type(end) in (int, float) and 0 <= end < 1e9 for end in value):
+        raise EntryError(f"utterance {id}: word_ends {short(json.dumps(value))}; expected a list of seconds")
+    return tuple(map(float, value))
 
 
 def read_librispeech_json(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
@@ -132,12 +139,28 @@ def _objects(path: Path, root: Path | None, items: Iterable[tuple[int, Any]], *,
 
 
 def read_librispeech(path: Path, root: Path | None) -> Entries:
-    """LibriSpeech as downloaded, whole or any folder of it; `root` is not used."""
+    """LibriSpeech as downloaded, whole or any folder of it; `root` is not used.
+
+    Where words end is in `<subset>.word_times.jsonl` beside the subset of a synthetic corpus.
+    """
+    word_ends: dict[Path, dict[str, tuple[float, ...]]] = {}
     for transcripts in sorted(path.rglob("*.trans.txt")):
-        yield from _read_chapter(transcripts)
+        subset = transcripts.absolute().parents[2]
+        if subset not in word_ends:
+            word_ends[subset] = _read_word_ends(subset.parent / f"{subset.name}.word_times.jsonl")
+        yield from _read_chapter(transcripts, word_ends[subset])
 
 
-def _read_chapter(transcripts: Path) -> Entries:
+def _read_word_ends(path: Path) -> dict[str, tuple[float, ...]]:
+    """Of every utterance, by its id; none where there is no such file. Raises ManifestError."""
+    try:
+        lines = map(json.loads, text_of(path).splitlines()) if is_file(path) else ()
+        return {line["id"]: tuple(float(end) for _, _, end in line["words"]) for line in lines}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ManifestError(f"{path}: {error!r}; expected lines of id and words, [word, start, end] each") from None
+
+
+def _read_chapter(transcripts: Path, word_ends: dict[str, tuple[float, ...]]) -> Entries:
     folder = transcripts.parent
     recordings = {path.stem: path for path in folder.iterdir() if path.suffix in (".flac", ".wav")}
 
@@ -145,7 +168,8 @@ def _read_chapter(transcripts: Path) -> Entries:
         id, _, text = content.partition(" ")
         if id not in recordings:
             raise EntryError(f"utterance {id}: neither {id}.flac nor {id}.wav is in {folder}")
-        return Entry(transcripts, line, id, recordings.pop(id), text.strip(), speaker=id.split("-")[0])
+        ends, speaker = word_ends.get(id, ()), id.split("-")[0]
+        return Entry(transcripts, line, id, recordings.pop(id), text.strip(), speaker=speaker, word_ends=ends)
 
     lines = list(lines_of(transcripts))
     yield from parsed(transcripts, lines, parse)
@@ -207,8 +231,8 @@ def _rate(path: Path, recordings: Iterable[Path]) -> tuple[int, dict[Path, str]]
     unreadable: dict[Path, str] = {}
     for recording in filter(is_file, recordings):
         try:
-            return audio.info(recording).sample_rate, unreadable
-        except audio.AudioError as error:
+            return waveform.info(recording).sample_rate, unreadable
+        except waveform.AudioError as error:
             unreadable[recording] = str(error)
     if unreadable:
         raise ManifestError(f"{path}: {next(iter(unreadable.values()))}; no other recording tells the sample rate")

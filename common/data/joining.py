@@ -40,12 +40,17 @@ class JoinConfig:
             raise ValueError(f"max_utterances = {self.max_utterances}: expected at least 2")
 
 
-def drawn(cfg: JoinConfig, *, seed: int, epoch: int, indices: Sequence[int]) -> np.random.Generator | None:
-    """What the joining of these utterances is drawn from; None where they stay alone."""
-    if not cfg.probability or epoch < cfg.single_epochs or len(indices) < 2:
+def drawn(
+    probability: float, *, seed: int, epoch: int, indices: Sequence[int], kind: int
+) -> np.random.Generator | None:
+    """What is drawn from for a batch of these utterances; None for those that stay as they are.
+
+    `kind`: what it is for; the speed of an utterance and its perturbation, 1, have draws of their own.
+    """
+    if not probability or not len(indices):
         return None
-    random = np.random.default_rng((seed, epoch, 2, *indices))  # speed and perturbation have draws of their own
-    return random if random.random() < cfg.probability else None
+    random = np.random.default_rng((seed, epoch, kind, *indices))
+    return random if random.random() < probability else None
 
 
 def groups(seconds: Sequence[float], cfg: JoinConfig, random: np.random.Generator) -> list[list[int]]:

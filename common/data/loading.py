@@ -7,14 +7,19 @@ Legend of shapes: B utterances, N samples, U target symbols.
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
+from pickle import UnpicklingError
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
-from common import audio, silence
+from common.audio import waveform
+from common.audio.silence import SilenceConfig, silence, trim_silence, with_silences
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
@@ -22,6 +27,7 @@ from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
+SMALL_BYTES = 1 << 14  # of a tensor that is not worth shared memory
 
 
 class LoadingError(ValueError):
@@ -29,7 +35,7 @@ class LoadingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SpeechItem:
     """One utterance, or several joined: float32 samples [N] and the encoded text [U]."""
 
     index: int
@@ -39,6 +45,8 @@ class Item:
     target: list[int]
     epoch: int = 0
     utterances: int = 1
+    word_ends: tuple[int, ...] = ()
+    """The samples at which its words end, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class AudioBatch(NamedTuple):
         return self._replace(**moved)
 
 
-class SpeechDataset(Dataset[Item | Failure]):
+class SpeechDataset(Dataset[SpeechItem | Failure]):
     """Utterances as samples at one rate and encoded texts."""
 
     def __init__(
@@ -85,6 +93,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         trim: bool = False,
         speed: SpeedConfig | None = None,
         perturbation: PerturbationConfig | None = None,
+        silence: SilenceConfig | None = None,
         join: JoinConfig | None = None,
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
@@ -100,6 +109,7 @@ class SpeechDataset(Dataset[Item | Failure]):
         self.trim = trim
         self.speed = speed or SpeedConfig()
         self.perturbation = perturbation or PerturbationConfig()
+        self.silence = silence or SilenceConfig()
         self.join = join or JoinConfig()
         self.seed = seed
         self.on_error = on_error
@@ -117,39 +127,55 @@ class SpeechDataset(Dataset[Item | Failure]):
         """How many utterances there are."""
         return len(self.utterances)
 
-    def __getitem__(self, place: int | tuple[int, int]) -> Item | Failure:
+    def __getitem__(self, place: int | tuple[int, int]) -> SpeechItem | Failure:
         """`item` of an (epoch, index), or of an index in epoch 0."""
         epoch, index = place if isinstance(place, tuple) else (0, place)
         return self.item(index, epoch)
 
-    def item(self, index: int, epoch: int) -> Item | Failure:
+    def item(self, index: int, epoch: int) -> SpeechItem | Failure:
         """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
         utterance = self.utterances[index]
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
         try:
+            samples, first = self._samples(utterance, version)
             samples = perturbed(
-                self._samples(utterance, version), self.perturbation,
+                samples, self.perturbation,
                 sample_rate=self.sample_rate, seed=self.seed, epoch=epoch, index=index,
             )  # fmt: skip
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
-        return Item(index, utterance.id, samples, target, epoch)
+        rate = self.sample_rate / (version.recorded_speed * version.change)
+        ends = tuple(round(end * rate - first / version.change) for end in utterance.word_ends)
+        return SpeechItem(index, utterance.id, samples, target, epoch, word_ends=ends)
 
-    def collate(self, results: Sequence[Item | Failure]) -> AudioBatch:
-        """A batch of items of one epoch, some joined, as `join` says."""
-        items = [result for result in results if isinstance(result, Item)]
+    def collate(self, results: Sequence[SpeechItem | Failure]) -> AudioBatch:
+        """A batch of items of one epoch, with silences, and some joined, as `silence` and `join` say."""
+        items = [result for result in results if isinstance(result, SpeechItem)]
         failures = [result for result in results if isinstance(result, Failure)]
-        indices = [item.index for item in items]
-        random = drawn(self.join, seed=self.seed, epoch=items[0].epoch if items else 0, indices=indices)
-        if random is None:
-            return collate(results)
-        seconds = [len(item.samples) / self.sample_rate for item in items]
-        rows = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
-        return collate([*sorted(rows, key=lambda row: -len(row.samples)), *failures])
+        epoch = items[0].epoch if items else 0
+        known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
+        silences = epoch >= self.silence.clean_epochs
+        if random := drawn(self.silence.probability if silences else 0.0, **known, kind=3):
+            limit = self.silence.max_seconds * random.random() ** 2
+            items = [self._with_silence(item, random, limit) for item in items]
+        joins = len(items) > 1 and epoch >= self.join.single_epochs
+        if random := drawn(self.join.probability if joins else 0.0, **known, kind=2):
+            seconds = [len(item.samples) / self.sample_rate for item in items]
+            items = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
+            items.sort(key=lambda row: -len(row.samples))
+        return collate([*items, *failures])
 
-    def _joined(self, parts: Sequence[Item], random: np.random.Generator) -> Item:
-        return Item(
+    def _with_silence(self, item: SpeechItem, random: np.random.Generator, limit: float) -> SpeechItem:
+        if random.random() < self.silence.alone:
+            return replace(item, samples=silence(len(item.samples), self.silence, random), target=[])
+        samples = with_silences(
+            item.samples, item.word_ends, self.silence, random, limit=limit, sample_rate=self.sample_rate
+        )
+        return replace(item, samples=samples)
+
+    def _joined(self, parts: Sequence[SpeechItem], random: np.random.Generator) -> SpeechItem:
+        return SpeechItem(
             parts[0].index,
             "+".join(part.id for part in parts),
             one_after_the_other([part.samples for part in parts], self.join, random, sample_rate=self.sample_rate),
@@ -158,36 +184,37 @@ class SpeechDataset(Dataset[Item | Failure]):
             len(parts),
         )
 
-    def _joined_target(self, parts: Sequence[Item]) -> list[int]:
+    def _joined_target(self, parts: Sequence[SpeechItem]) -> list[int]:
         """Labels of the texts with spaces between them, or without where a space is no label, as in Chinese."""
-        text = " ".join(filter(None, (self.utterances[part.index].text for part in parts)))
+        text = " ".join(filter(None, (self.utterances[part.index].text for part in parts if part.target)))
         try:
             return self.encode(text) if self.encode else []
         except ValueError:  # each text by itself has been encoded
             return [label for part in parts for label in part.target]
 
-    def _samples(self, utterance: Utterance, version: Version) -> np.ndarray:
-        samples = self._read(utterance, version)
+    def _samples(self, utterance: Utterance, version: Version) -> tuple[np.ndarray, int]:
+        """The samples, and how many were cut off before them, counted at the speed of the recording."""
+        samples, first = self._read(utterance, version), 0
         if self.trim:
-            samples = silence.trim_silence(samples).samples
-        return audio.change_speed(samples, version.change)
+            samples, first = trim_silence(samples)
+        return waveform.change_speed(samples, version.change), first
 
     def _read(self, utterance: Utterance, version: Version) -> np.ndarray:
         """The recording; of it only the utterance's piece, where the manifest gives one by its offset."""
         piece = utterance.piece(version.recorded_speed)
-        samples = audio.read(version.audio, sample_rate=self.sample_rate, **piece).samples
+        samples = waveform.read(version.audio, sample_rate=self.sample_rate, **piece).samples
         found = len(samples) / self.sample_rate
         if piece and found < piece["seconds"] - SEGMENT_TOLERANCE_SECONDS:
-            raise audio.AudioError(
+            raise waveform.AudioError(
                 f"{version.audio}: ends {found:.2f} s after offset {piece['offset_seconds']:.2f} s; "
                 f"the manifest says {piece['seconds']:.2f} s"
             )
         return samples
 
 
-def collate(results: Sequence[Item | Failure]) -> AudioBatch:
+def collate(results: Sequence[SpeechItem | Failure]) -> AudioBatch:
     """Pads items into a batch."""
-    items = [result for result in results if isinstance(result, Item)]
+    items = [result for result in results if isinstance(result, SpeechItem)]
     samples = [len(item.samples) for item in items]
     lengths = [len(item.target) for item in items]
     audio_BN = torch.zeros(len(items), max(samples, default=0))
@@ -232,8 +259,21 @@ class BatchLoader(DataLoader[Any]):
             for failure in batch.failures:
                 if failure.stops or (failure.stops is None and self.dataset.on_error == "stop"):
                     raise LoadingError(failure.message)
-                self.dataset.skipped[failure.index] = failure.message
+                self.dataset.skipped.setdefault(failure.index, failure.message)  # which may be told already
             yield batch
+
+
+def begin_worker(worker: int) -> None:
+    """What a worker does first: small tensors then cross with their message. Shared memory has each ask for a
+    connection of its own, with four messages to and fro, which take longer than a small model's layer."""
+    leave_group(worker)
+    ForkingPickler.register(torch.Tensor, _crossing)
+
+
+def _crossing(tensor: torch.Tensor) -> tuple[Any, ...]:
+    if tensor.nbytes <= SMALL_BYTES and tensor.dtype in (torch.int64, torch.float32) and not tensor.requires_grad:
+        return torch.from_numpy, (tensor.numpy(),)
+    return cast("tuple[Any, ...]", reduce_tensor(tensor))
 
 
 def pins_memory() -> bool:
@@ -245,7 +285,8 @@ def pins_memory() -> bool:
 def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches of a DataLoader; the death of a worker is a LoadingError when its batch is asked for.
 
-    torch would raise from a signal handler, in the middle of whatever this process does.
+    torch would raise from a signal handler, in the middle of whatever this process does. What dies while it hands a
+    batch over is noticed as a connection that ends.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while True:
@@ -253,11 +294,16 @@ def undisturbed(batches: Iterator[Any]) -> Iterator[Any]:
             batch = next(batches)
         except StopIteration:
             return
-        except RuntimeError as error:
-            if "DataLoader worker" not in str(error):
+        except (RuntimeError, OSError, EOFError, UnpicklingError):
+            workers = {worker.sentinel: worker for worker in getattr(batches, "_workers", ())}
+            ended = []
+            for worker in (workers[sentinel] for sentinel in wait(list(workers), timeout=1)):
+                worker.join(1)  # its files are closed a moment before it has ended
+                ended.append(f"process {worker.pid}, exit code {worker.exitcode}")
+            if not ended:
                 raise
             raise LoadingError(
-                f"a data worker ended ({str(error).splitlines()[0]}): out of memory? Take fewer --data.workers, or none"
+                f"a data worker ended ({'; '.join(ended)}): out of memory? Take fewer --data.workers, or none"
             ) from None
         yield batch
 
@@ -284,7 +330,7 @@ def batch_loader(
         dataset,
         batch_sampler=batches,
         num_workers=workers,
-        worker_init_fn=leave_group,
+        worker_init_fn=begin_worker,
         collate_fn=collate,
         pin_memory=pins_memory(),
         generator=torch.Generator().manual_seed(dataset.seed),  # without one, iterating draws from the global one

@@ -2,9 +2,9 @@
 
 | format           | what                                                                                            |
 |------------------|-------------------------------------------------------------------------------------------------|
-| jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds"}; or  |
-|                  | what others call these, such as "path" and "sentence" (`NAMES` of common/data/tables.py); also   |
-|                  | over several lines each, or all in one object, {"data": [...]}                                   |
+| jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds",      |
+|                  | "word_ends": [seconds, ...]}; or what others call these, such as "path" and "sentence" (`NAMES` |
+|                  | of common/data/tables.py); also over several lines each, or all in one object, {"data": [...]}   |
 | librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}, |
 |                  | or of what jsonl has in its lines                                                               |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
@@ -32,10 +32,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from common import audio
+from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
-from common.files import decoded, found_file
+from common.files.atomic import decoded, found_file
 
 __all__ = [
     "Format",
@@ -84,6 +84,8 @@ class Utterance:
     """Where the piece starts in the recording; None: it is the whole recording, whatever `seconds` says."""
     speeds: tuple[tuple[float, Path], ...] = ()
     """The same recording at other speeds: (0.9, path of the copy that is slower and longer by 1/0.9)."""
+    word_ends: tuple[float, ...] = ()
+    """Where its words end, in seconds from its start; empty where that is not known."""
     has_text: bool = field(default=True, compare=False)
     """Whether it is known what was said: "" is nothing then."""
 
@@ -223,9 +225,10 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
                 "speaker": utterance.speaker,
                 "offset": utterance.offset_seconds,
                 "speeds": {f"{speed:g}": name(copy) for speed, copy in utterance.speeds},
+                "word_ends": utterance.word_ends,
             }
             needed = {"text"} if utterance.has_text else set()  # "" says that nothing was said
-            given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {})}
+            given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, ())}
             file.write(json.dumps(given) + "\n")
     unfinished.replace(path)
 
@@ -342,6 +345,7 @@ def _checked(entry: Entry | ManifestError, folder: Path | None) -> Utterance | M
         text=entry.text,
         has_text=entry.has_text,
         speaker=entry.speaker,
+        word_ends=entry.word_ends,
         offset_seconds=entry.offset_seconds,
         speeds=tuple((speed, copy) for (speed, _), copy in zip(entry.speeds, copies, strict=True)),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common import audio
+from common.audio import waveform
 from common.config import check_not_negative
 
 
@@ -85,4 +85,4 @@ def mixed(samples_N: np.ndarray, noise_N: np.ndarray, *, snr_db: float) -> np.nd
 
 @functools.lru_cache(maxsize=64)
 def _noise(path: Path, sample_rate: int) -> np.ndarray:
-    return audio.read(path, sample_rate=sample_rate).samples
+    return waveform.read(path, sample_rate=sample_rate).samples

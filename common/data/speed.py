@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from common import audio
+from common.audio import waveform as audio
 from common.config import check_shares
 from common.data.manifest import Utterance
 
@@ -68,7 +68,7 @@ def draw_version(utterance: Utterance, cfg: SpeedConfig, *, seed: int, epoch: in
     return versions[random.integers(len(versions))]
 
 
-class Prepared(NamedTuple):
+class SpeedCopies(NamedTuple):
     """The utterances with their copies at other speeds, and a message for each that was skipped."""
 
     utterances: list[Utterance]
@@ -82,7 +82,7 @@ def prepare_speeds(
     root: Path,
     on_error: Literal["stop", "skip"] = "stop",
     workers: int | None = None,
-) -> Prepared:
+) -> SpeedCopies:
     """Writes a FLAC copy of each recording at each speed, in parallel, and returns the utterances that list them.
 
     The copy of ROOT/a/b.flac at 0.9 is ROOT-speed0.9/a/b.flac, at the same sample rate. A copy that is there
@@ -101,7 +101,7 @@ def prepare_speeds(
             else:
                 pool.shutdown(cancel_futures=True)
                 raise result
-    return Prepared(
+    return SpeedCopies(
         [replace(u, speeds=tuple(zip(rates, copies[u.audio], strict=True))) for u in utterances if u.audio in copies],
         [f"utterance {u.id}: {failures[u.audio]}" for u in utterances if u.audio in failures],
     )

@@ -20,7 +20,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from common import espeak
+from common.audio import espeak
 from common.data.sentences import QUESTIONS, Language, Subset, sentences
 
 # Variants of espeak-ng that a listener understands at once. Left out: robots, whispers, echoes, Klatt synthesis, and
@@ -85,12 +85,12 @@ class SyntheticConfig:
             object.__setattr__(self, "accents", ("en-us" if self.language == "en" else self.language,))
 
 
-class Speaker(NamedTuple):
+class SyntheticSpeaker(NamedTuple):
     """Somebody who reads: `id` is the LibriSpeech folder's name."""
 
     id: int
     sex: str
-    voice: espeak.Voice
+    voice: espeak.EspeakVoice
 
 
 class _Task(NamedTuple):
@@ -99,7 +99,7 @@ class _Task(NamedTuple):
     id: str
     path: Path
     sentence: str
-    voice: espeak.Voice
+    voice: espeak.EspeakVoice
     seed: tuple[int, ...]
 
 
@@ -151,7 +151,7 @@ def build_ljspeech(
     folder: Path,
     config: SyntheticConfig | None = None,
     *,
-    voice: espeak.Voice | None = None,
+    voice: espeak.EspeakVoice | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -161,7 +161,7 @@ def build_ljspeech(
     `word_times.jsonl` is as in `build_librispeech`, and so are the other arguments, errors, and the return value.
     """
     config = config or SyntheticConfig()
-    voice = voice or espeak.Voice(language=config.accents[0], variant="f2", words_per_minute=160)
+    voice = voice or espeak.EspeakVoice(language=config.accents[0], variant="f2", words_per_minute=160)
 
     def write(root: Path) -> None:
         texts = sentences(config.train_utterances, seed=config.seed, language=config.language)
@@ -178,7 +178,7 @@ def build_ljspeech(
     return _build_once(Path(folder), {"layout": "ljspeech", **_described(config), "voice": asdict(voice)}, write)
 
 
-def speakers(subset: Subset, config: SyntheticConfig) -> list[Speaker]:
+def speakers(subset: Subset, config: SyntheticConfig) -> list[SyntheticSpeaker]:
     """The readers of a subset: for each of its voice variants some, every one with habits of its own."""
     first = {"train": 100, "dev": 800, "test": 900}[subset]
     pairs = [(sex, variant) for sex, names in _VARIANTS[subset].items() for variant in names.split()]
@@ -187,14 +187,14 @@ def speakers(subset: Subset, config: SyntheticConfig) -> list[Speaker]:
         for k in range(config.speakers_per_variant):
             number = first + i * config.speakers_per_variant + k
             random = np.random.default_rng([config.seed, number])
-            voice = espeak.Voice(
+            voice = espeak.EspeakVoice(
                 language=config.accents[(i + 2 * k) % len(config.accents)],
                 variant=variant,
                 words_per_minute=int(random.integers(*config.words_per_minute, endpoint=True)),
                 pitch=int(random.integers(30, 70, endpoint=True)),
                 pitch_range=int(random.integers(30, 80, endpoint=True)),
             )
-            found.append(Speaker(number, sex, voice))
+            found.append(SyntheticSpeaker(number, sex, voice))
     return found
 
 
@@ -255,7 +255,7 @@ def _render_noisy(config: SyntheticConfig, task: _Task) -> _Spoken:
     """Speak as the speaker happens to today, in a room with noise, at some distance of the microphone."""
     random = np.random.default_rng(task.seed)
     voice = task.voice
-    voice = espeak.Voice(
+    voice = espeak.EspeakVoice(
         language=voice.language,
         variant=voice.variant,
         words_per_minute=round(voice.words_per_minute * random.uniform(0.92, 1.08)),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from common.data.entries import Entries, Entry, EntryError, ManifestError, lines_of, parsed, short, text_of
-from common.files import is_file
+from common.files.atomic import is_file
 
 NAMES = {
     "audio": (

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from common import memory
+from common.devices import memory
 from common.recognition.long_sound import LongSound
 from common.recognition.recordings import Recording, in_threads
 
@@ -44,7 +44,7 @@ class Chunk(NamedTuple):
     stop: int
 
 
-class Piece(NamedTuple):
+class AudioChunk(NamedTuple):
     """Samples `start:stop` go through the network at once; `first:end` are the frames to keep of what it gives."""
 
     start: int
@@ -80,7 +80,7 @@ def chunks(n_frames: int, *, longest: int, context: int, multiple: int = 1) -> l
     ]
 
 
-Window = list[tuple[Recording, list[Piece]]]  # recordings whose pieces are sorted by length together
+Window = list[tuple[Recording, list[AudioChunk]]]  # recordings whose pieces are sorted by length together
 
 
 class Batch(NamedTuple):
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
     window: Window
     numbers: list[int]
     """The place of every piece among all of the window."""
-    pieces: list[Piece]
+    pieces: list[AudioChunk]
     samples: list[np.ndarray]
     of_window: int
     """How many batches the window has."""
@@ -99,7 +99,7 @@ class Batch(NamedTuple):
 
 def in_batches(
     recordings: Iterable[Recording],
-    split: Callable[[int], list[Piece]],
+    split: Callable[[int], list[AudioChunk]],
     run: Callable[[list[np.ndarray]], Iterable[Frames]],
     *,
     batch_size: int,
@@ -132,8 +132,8 @@ def in_batches(
 
 
 def long_batches(
-    sound: np.ndarray | LongSound, pieces: Sequence[Piece], batch_size: int
-) -> Iterator[tuple[Sequence[Piece], list[np.ndarray]]]:
+    sound: np.ndarray | LongSound, pieces: Sequence[AudioChunk], batch_size: int
+) -> Iterator[tuple[Sequence[AudioChunk], list[np.ndarray]]]:
     """Pieces of one recording with their samples, so many at once; a thread decodes the next ones meanwhile."""
     batches = (pieces[first : first + batch_size] for first in range(0, len(pieces), batch_size))
     sounds = one_ahead((own, [piece.of(sound) for piece in own]) for own in batches)
@@ -144,7 +144,7 @@ def long_batches(
 
 
 def _of_long(
-    sound: LongSound, pieces: Sequence[Piece], run: Callable[[list[np.ndarray]], Iterable[Frames]], batch_size: int
+    sound: LongSound, pieces: Sequence[AudioChunk], run: Callable[[list[np.ndarray]], Iterable[Frames]], batch_size: int
 ) -> Iterator[Frames]:
     """The frames of each of the pieces."""
     batches = long_batches(sound, pieces, batch_size)
@@ -172,7 +172,7 @@ def one_late(items: Iterable[Item]) -> Iterator[Item]:
     yield from waiting
 
 
-def _windows(recordings: Iterable[Recording], split: Callable[[int], list[Piece]], size: int) -> Iterator[Window]:
+def _windows(recordings: Iterable[Recording], split: Callable[[int], list[AudioChunk]], size: int) -> Iterator[Window]:
     """Recordings with their pieces, until there are `size` of either; long ones alone."""
     window: Window = []
     for recording in recordings:

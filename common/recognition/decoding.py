@@ -24,7 +24,7 @@ from common.text.vocabulary import is_special
 from ctc.arpa import ArpaError
 
 if TYPE_CHECKING:  # its module needs torch
-    from common.precision import InferencePrecision
+    from common.devices.precision import InferencePrecision
 
 # A beam search and its alignment take memory with the square of the length: they are done between pauses.
 LONGEST_STRETCH = 1500  # frames, 30 s of 20 ms each
@@ -116,7 +116,7 @@ class _Cut(NamedTuple):
     ends_word: bool = False
 
 
-class Decoder:
+class CTCDecoder:
     """Decodes what a model with these labels gives; made once, since a language model takes time to read."""
 
     def __init__(
@@ -298,7 +298,7 @@ def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str
 
 def transcripts(
     found: Iterable[tuple[Recording, Iterable[ArrayLike]]],
-    decoder: Decoder,
+    decoder: CTCDecoder,
     *,
     seconds_per_frame: float,
     precision: "InferencePrecision",
@@ -338,7 +338,7 @@ class _Reading:
     def __init__(
         self,
         recording: Recording,
-        decoder: Decoder,
+        decoder: CTCDecoder,
         seconds_per_frame: float,
         precision: "InferencePrecision",
         keep_log_probs: bool,

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.audio import AudioError, Held
+from common.audio.waveform import AudioError, Held
 from common.data.entries import text_of
 from common.data.manifest import ManifestError, Utterance, read_manifest
 from common.data.tables import header_of
-from common.files import found_file
+from common.files.atomic import found_file
 
 AUDIO_SUFFIXES = (
     ".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64",
@@ -24,7 +24,7 @@ MANIFEST_SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".psv", ".txt", ".scp")
 LIST_SUFFIXES = (".txt", ".lst", ".list")
 
 
-class Item(NamedTuple):
+class InputRecording(NamedTuple):
     """A recording: where it is, the name of files about it, and what was said (None if not known, "" if nothing)."""
 
     source: Path | Utterance | Held
@@ -32,14 +32,16 @@ class Item(NamedTuple):
     reference: str | None
 
 
-class Found(NamedTuple):
+class FoundRecordings(NamedTuple):
     """The recordings of all inputs, in order, and a message for everything that cannot be one."""
 
-    items: list[Item]
+    items: list[InputRecording]
     problems: list[str]
 
 
-def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_seconds: float = float("inf")) -> Found:
+def find_recordings(
+    inputs: Sequence[Path], *, root: Path | None = None, max_seconds: float = float("inf")
+) -> FoundRecordings:
     """All recordings that the inputs name; nothing but manifests is opened, and standard input, which "-" stands for.
 
     Manifests need not say what was said. Relative paths in manifests and lists start from `root`, by default from their
@@ -74,7 +76,7 @@ def find_recordings(inputs: Sequence[Path], *, root: Path | None = None, max_sec
                 sources.append((path.stem, found_file(path) or path))
         except (ManifestError, AudioError) as error:
             problems.append(str(error))
-    return Found(list(_named(sources)), problems)
+    return FoundRecordings(list(_named(sources)), problems)
 
 
 def _standard_input() -> Held:
@@ -100,7 +102,7 @@ def _is_table(text: str) -> bool:
     return "|" in text or "\t" in text.strip() or header_of(text.partition("\n")[0]) is not None
 
 
-def _named(sources: Sequence[tuple[str, Path | Utterance | Held]]) -> Iterator[Item]:
+def _named(sources: Sequence[tuple[str, Path | Utterance | Held]]) -> Iterator[InputRecording]:
     """Items whose names are different and stay inside the folder that they are joined to."""
     seen: dict[str, int] = {}
     for name, source in sources:
@@ -110,4 +112,4 @@ def _named(sources: Sequence[tuple[str, Path | Utterance | Held]]) -> Iterator[I
             seen[name] += 1
             unique = f"{name}-{seen[name]}"
         seen[unique] = 1
-        yield Item(source, unique, source.text if isinstance(source, Utterance) and source.has_text else None)
+        yield InputRecording(source, unique, source.text if isinstance(source, Utterance) and source.has_text else None)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import soxr
 
-from common import audio, silence
-from common.audio import AudioError
+from common.audio import silence, waveform
+from common.audio.waveform import AudioError
 
 BLOCK = 1 << 18
 """Numbers that are decoded at a time."""
@@ -52,7 +52,7 @@ class LongSound:
     @property
     def is_silent(self) -> bool:
         """Whether nothing can be heard."""
-        return self._loudest <= audio.INAUDIBLE
+        return self._loudest <= waveform.INAUDIBLE
 
     def __len__(self) -> int:
         return self._end - self._first
@@ -87,7 +87,7 @@ class LongSound:
         if from_rate == to_rate:
             yield from self._blocks()
             return
-        stream: Any = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=audio.QUALITY)
+        stream: Any = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=waveform.QUALITY)
         for block in self._blocks():
             yield stream.resample_chunk(block)
         yield stream.resample_chunk(np.zeros(0, np.float32), last=True)

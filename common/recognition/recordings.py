@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from common import audio, silence
-from common.audio import AudioError, Held, Mix
+from common.audio import silence, waveform
+from common.audio.waveform import AudioError, Held, Mix
 from common.data.manifest import Utterance
 from common.recognition.long_sound import BLOCK, LongSound
 
@@ -174,7 +174,7 @@ def in_threads(items: Iterable[Given], work: Callable[[Given], Made], *, threads
 def is_silent(samples_N: np.ndarray) -> bool:
     """Whether nothing can be heard in them: normalised, the rounding errors of silence would sound like anything."""
     # No array of magnitudes: of an hour it would be as large as the samples.
-    return bool(max(samples_N.max(initial=0.0), -samples_N.min(initial=0.0)) <= audio.INAUDIBLE)
+    return bool(max(samples_N.max(initial=0.0), -samples_N.min(initial=0.0)) <= waveform.INAUDIBLE)
 
 
 def name_of(source: Source) -> str:
@@ -225,7 +225,7 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
         return LongSound(
             lambda: (samples_N[i : i + BLOCK].astype(np.float32, copy=False) for i in parts), own_rate, rate, trim=trim
         )
-    return audio.resample(samples_N.astype(np.float32, copy=False), own_rate, rate)
+    return waveform.resample(samples_N.astype(np.float32, copy=False), own_rate, rate)
 
 
 def _with_rate(given: tuple[Any, ...]) -> tuple[Any, int]:
@@ -233,7 +233,7 @@ def _with_rate(given: tuple[Any, ...]) -> tuple[Any, int]:
     if len(given) == 2 and _is_number(given[0]) and not _is_number(given[1]):
         given = given[1], given[0]
     if len(given) == 2 and _is_number(given[1]):
-        low, high = audio.RATES
+        low, high = waveform.RATES
         if low <= given[1] <= high and int(given[1]) == given[1]:
             return given[0], int(given[1])
         raise AudioError(f"samples at a rate of {given[1]}: expected a whole number of {low} to {high} Hz")
@@ -260,7 +260,7 @@ def _array(given: Any, rate: int, channel: int | None) -> np.ndarray:
     finite = samples.size and (samples.dtype.kind != "f" or np.isfinite([samples.min(), samples.max()]).all())
     if not finite or not (samples.ndim == 1 or _is_of_channels(samples)):
         raise AudioError(f"array of shape {samples.shape}: expected finite mono samples [N] at {rate} Hz")
-    audio.check_channel("array", min(samples.shape) if samples.ndim == 2 else 1, channel)
+    waveform.check_channel("array", min(samples.shape) if samples.ndim == 2 else 1, channel)
     if samples.ndim == 2:
         samples_NC = samples if samples.shape[0] > samples.shape[1] else samples.T
         samples = _mono(_as_float(samples_NC)) if channel is None else samples_NC[:, channel]
@@ -300,11 +300,11 @@ def _decoded(
     options: dict[str, Any] = piece or {}
 
     def decoded(channel: int | None) -> np.ndarray | LongSound:
-        with audio.opened(path, **options, channel=channel) as sound:
+        with waveform.opened(path, **options, channel=channel) as sound:
             if sound.n_samples <= long_seconds * sound.sample_rate:
                 return sound.read(rate).samples
             own_rate = sound.sample_rate
-        blocks = functools.partial(audio.blocks_of, path, **options, channel=channel, most=BLOCK)
+        blocks = functools.partial(waveform.blocks_of, path, **options, channel=channel, most=BLOCK)
         return LongSound(blocks, own_rate, rate, trim=trim, name=str(path))
 
-    return audio.of_channels(decoded) if channel is None else decoded(channel)
+    return waveform.of_channels(decoded) if channel is None else decoded(channel)

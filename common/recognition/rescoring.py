@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from common.config import ConfigError
-from common.json_text import parsed
-from common.metrics import word_errors
+from common.files.json_text import parsed
+from common.recognition.metrics import word_errors
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
 BONUSES = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0)

@@ -11,11 +11,11 @@ from torch import Tensor
 from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, SpeechDataset, loader
 from common.data.manifest import Utterance
-from common.distributed import World
-from common.files import write_text
-from common.metrics import ErrorCount, character_errors, word_errors
-from common.precision import InferencePrecision
+from common.devices.distributed import World
+from common.devices.precision import InferencePrecision
+from common.files.atomic import write_text
 from common.recognition import writing
+from common.recognition.metrics import ErrorCount, character_errors, word_errors
 
 
 class Evaluation(NamedTuple):
@@ -62,7 +62,7 @@ def check_numbers(is_nan: Tensor, ids: Sequence[str], precision: InferencePrecis
         raise EvaluationError(f"the network gives NaN in {precision} for one of {', '.join(ids)}; take bf16 or fp32")
 
 
-class Result(NamedTuple):
+class ScoredUtterance(NamedTuple):
     """What a process recognised of the utterance at `row` of a data set."""
 
     row: int
@@ -70,7 +70,7 @@ class Result(NamedTuple):
     loss: float | None = None
 
 
-def scored(utterances: Sequence[Utterance], own: Sequence[Result], world: World) -> Evaluation:
+def scored(utterances: Sequence[Utterance], own: Sequence[ScoredUtterance], world: World) -> Evaluation:
     """The errors of the results of all processes, each of which has its `own`; by all of them together."""
     results = sorted(result for part in world.gather(own) for result in part)
     read = [utterances[result.row] for result in results]

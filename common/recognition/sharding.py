@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.config import ConfigError
-from common.files import written_whole
-from common.recognition.inputs import Found, Item
+from common.files.atomic import written_whole
+from common.recognition.inputs import FoundRecordings, InputRecording
 from common.recognition.writing import Format, file_name, tell
 
 
@@ -20,7 +20,7 @@ class Shard(NamedTuple):
     number: int
     total: int
 
-    def of(self, items: list[Item]) -> list[Item]:
+    def of(self, items: list[InputRecording]) -> list[InputRecording]:
         """Its stretch of the items."""
         first, end = ((k * len(items)) // self.total for k in (self.number - 1, self.number))
         return items[first:end]
@@ -56,8 +56,8 @@ def part_of(output: Path | None, shard: str | None) -> Path | None:
 
 
 def left_to_do(
-    found: Found, shard: str | None, style: Format, output: Path | None, output_dir: Path | None
-) -> Found | None:
+    found: FoundRecordings, shard: str | None, style: Format, output: Path | None, output_dir: Path | None
+) -> FoundRecordings | None:
     """What a job has to do of `found`: its stretch, without what is there already; None where its part is.
 
     Without a shard it is all of it. What could not be found is told by the first job alone.
@@ -74,7 +74,7 @@ def left_to_do(
         if len(missing) < len(items):
             tell(f"{output_dir}: {len(items) - len(missing)} of {len(items)} are there already")
         items = missing
-    return Found(items, found.problems if job.number == 1 else [])
+    return FoundRecordings(items, found.problems if job.number == 1 else [])
 
 
 def merge_parts(output: Path | None) -> int:

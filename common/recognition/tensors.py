@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common.host_copy import HostCopy
-from common.precision import InferencePrecision
+from common.devices.host_copy import HostCopy
+from common.devices.precision import InferencePrecision
 from common.recognition import chunks, decoding
-from common.recognition.chunks import WINDOW, Batch, Piece, several_at_once
-from common.recognition.decoding import Decoder
+from common.recognition.chunks import WINDOW, AudioChunk, Batch, several_at_once
+from common.recognition.decoding import CTCDecoder
 from common.recognition.recordings import Recording, in_threads
 from common.recognition.transcripts import Transcript
 from common.threads import cores, torch_threads
@@ -28,7 +28,7 @@ Made = TypeVar("Made")
 
 def in_batches(
     recordings: Iterable[Recording],
-    split: Callable[[int], list[Piece]],
+    split: Callable[[int], list[AudioChunk]],
     run: Callable[[list[np.ndarray]], Tensor],
     *,
     batch_size: int,
@@ -76,7 +76,7 @@ def _side_by_side(
 
 def transcripts(
     found: Iterable[tuple[Recording, Iterable[Tensor]]],
-    decoder: Decoder,
+    decoder: CTCDecoder,
     *,
     seconds_per_frame: float,
     precision: InferencePrecision,

@@ -1,5 +1,6 @@
 """What a training of a recogniser does around its network: Jasper's and the transducers'."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -7,9 +8,14 @@ import torch
 from torch import Tensor
 
 from common.data.loading import AudioBatch, SpeechDataset, collate, stand_in
+from common.data.manifest import Utterance
+from common.devices.distributed import World
 from common.text.language import Spelling
-from common.training_state import TrainingError
+from common.training.state import TrainingError
+from ctc.alignment import frames_needed as labels_need
 from ctc.reference import frames_needed
+
+ROUNDED_SECONDS = 0.005  # by which a duration in a manifest may be less than that of the recording
 
 
 class MicroBatch(NamedTuple):
@@ -44,11 +50,11 @@ def counted(batch: AudioBatch, weights_B: Tensor) -> int:
 def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, source: str = "") -> None:
     """Logs in which letters the texts that were read are written, and which of theirs are none of them.
 
-    `data` has train, validation, normalize_text and on_error; `source` says where the letters come from. Raises
+    `data` has train, validation and on_error; `source` says where the letters come from. Raises
     LanguageError, unless utterances with other letters are skipped anyway.
     """
     log(f"texts in {spelling.described()}{', ' if source else ''}{source}")
-    if data.normalize_text or data.on_error == "stop":
+    if spelling.normalizes or data.on_error == "stop":
         spelling.check(", ".join(dict.fromkeys((*data.train, *data.validation))))
     if spelling.unknown:
         log(spelling.told())
@@ -58,6 +64,41 @@ def log_prediction(log: Callable[[str], None], reference: str, hypothesis: str) 
     """Logs of one utterance what was said and what the model writes."""
     log(f"reference:  {reference}")
     log(f"hypothesis: {hypothesis}")
+
+
+def check_labels(
+    dataset: Any, encode: Callable[[str], list[int]], frames: Callable[[Tensor], Tensor], sample_rate: int, world: World
+) -> None:
+    """Finds, before the first step, by their durations and texts, utterances of more labels than CTC can place.
+
+    What `weighted` finds later depends on silence that is cut off, and on speeds. Each process looks at a share, as
+    encoding takes longest; by all together. Raises TrainingError, or notes them in `dataset.skipped`, as its `on_error`
+    says. Texts that cannot be encoded are told when they are loaded.
+    """
+    utterances, found = dataset.utterances, {}
+    own = range(world.rank, len(utterances), world.size)
+    seconds = torch.tensor([utterances[i].seconds for i in own], dtype=torch.float64)
+    told_N, most_N = (frames(((seconds + more) * sample_rate).round().long()).tolist() for more in (0, ROUNDED_SECONDS))
+    for i, told, most in zip(own, told_N, most_N, strict=True):
+        utterance = utterances[i]
+        if 2 * len(utterance.text.encode()) + 2 <= most:  # more labels than bytes there are not, equal ones or other
+            continue
+        with contextlib.suppress(ValueError):
+            labels = encode(utterance.text)
+            if (needed := max(1, labels_need(labels))) > most:
+                found[i] = _do_not_fit(utterance.id, utterance, len(labels), told, needed)
+    found = {i: message for share in world.gather(found) for i, message in share.items()}
+    if found and dataset.on_error == "stop":
+        others = f"; {len(found) - 1} others do not fit either" if len(found) > 1 else ""
+        raise TrainingError(f"{found[min(found)]}; leave it out, or set --data.on_error skip{others}")
+    dataset.skipped |= found
+
+
+def _do_not_fit(id_: str, utterance: Utterance, labels: int, frames: int, needed: int) -> str:
+    return (
+        f"utterance {id_}: {labels} labels do not fit into the {frames} encoder frames of {utterance.audio}: "
+        f"they need {needed}"
+    )
 
 
 def weighted(
@@ -82,11 +123,9 @@ def weighted(
         weights_B = (needed_B <= frames_B).float() * (len(batch.indices) / sum(batch.utterances))
         for row in (weights_B == 0).nonzero().flatten().tolist():
             utterance = dataset.utterances[batch.indices[row]]
-            message = (
-                f"utterance {batch.ids[row]}: {int(lengths_B[row])} labels do not fit into the {int(frames_B[row])} "
-                f"encoder frames of {utterance.audio}: they need {int(needed_B[row])}"
-            )
+            numbers = (int(lengths_B[row]), int(frames_B[row]), int(needed_B[row]))
+            message = _do_not_fit(batch.ids[row], utterance, *numbers)
             if dataset.on_error == "stop":
                 raise TrainingError(f"{message}; leave it out, or set --data.on_error skip")
-            dataset.skipped[batch.indices[row]] = message
+            dataset.skipped.setdefault(batch.indices[row], message)  # which may be told already
         yield batch, weights_B

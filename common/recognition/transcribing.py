@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from common.metrics import word_errors
 from common.recognition import sharding, writing
-from common.recognition.inputs import Found, Item
+from common.recognition.inputs import FoundRecordings, InputRecording
+from common.recognition.metrics import word_errors
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 
 if TYPE_CHECKING:  # a runtime without torch transcribes too
-    from common.distributed import World
+    from common.devices.distributed import World
 
 Result = TypeVar("Result")
 
@@ -28,11 +28,11 @@ class Output(NamedTuple):
     shard: str | None = None
     """i/n where this job is one of several, see `common.recognition.sharding`."""
 
-    def left_of(self, found: Found) -> Found | None:
+    def left_of(self, found: FoundRecordings) -> FoundRecordings | None:
         """What this job has to do of `found`; None where its part is there already."""
         return sharding.left_to_do(found, self.shard, self.style, self.output, self.output_dir)
 
-    def check(self, inputs: Sequence[Path | None], found: Found) -> None:
+    def check(self, inputs: Sequence[Path | None], found: FoundRecordings) -> None:
         """Raises ConfigError where transcripts of what was found cannot go there; makes the folders.
 
         `inputs`: the model and what else the user named to be read, None for what was not named.
@@ -42,7 +42,7 @@ class Output(NamedTuple):
             writing.make_folder(folder)
 
 
-def share(items: Sequence[Item], world: "World") -> list[Item]:
+def share(items: Sequence[InputRecording], world: "World") -> list[InputRecording]:
     """The recordings of this process: every world.size-th."""
     return list(items[world.rank :: world.size])
 
@@ -58,7 +58,7 @@ def in_order(own: Iterable[Result], n_items: int, world: "World") -> Iterator[Re
 
 
 def write_all(
-    found: Found,
+    found: FoundRecordings,
     own: Iterable[Transcript],
     world: "World",
     to: Output,
@@ -96,7 +96,7 @@ def write_all(
         told(f"WER {errors.rate:.2%}: {count}")
 
 
-def status(found: Found, failed: int, world: "World", *, done: str = "transcribed") -> int:
+def status(found: FoundRecordings, failed: int, world: "World", *, done: str = "transcribed") -> int:
     """The exit status where `failed` of the recordings could not be `done`, which a line says."""
     failed += len(found.problems)
     if failed and world.is_main:

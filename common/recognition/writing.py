@@ -14,9 +14,9 @@ from typing import Literal, TextIO
 import numpy as np
 
 from common.config import ConfigError
-from common.files import check_writable, write_text, written_whole
+from common.files.atomic import check_writable, write_text, written_whole
 from common.recognition import subtitles
-from common.recognition.inputs import Item
+from common.recognition.inputs import InputRecording
 from common.recognition.transcripts import Transcript
 
 Format = Literal["text", "json", "srt", "vtt"]
@@ -24,7 +24,7 @@ Format = Literal["text", "json", "srt", "vtt"]
 
 def check(
     inputs: Sequence[Path | None],
-    items: Sequence[Item],
+    items: Sequence[InputRecording],
     style: Format,
     output: Path | None,
     output_dir: Path | None,

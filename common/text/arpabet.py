@@ -98,3 +98,18 @@ def _ipa_pattern() -> re.Pattern[str]:
     """Stress, the longest sound that fits, or a character that is neither; what has no sound is passed over."""
     sounds = "|".join(re.escape(sound) for sound in sorted(_IPA, key=len, reverse=True))
     return re.compile(rf"([ˈˌ'])|({sounds}|[ː̩̃ʲʰ.‿͡\s_|-])|(.)")
+
+
+_SAMPA_AND_IPA = r"""
+A ɑ { æ 6 ɐ Q ɒ E ɛ @ ə 3 ɜ I ɪ O ɔ 2 ø 9 œ & ɶ U ʊ } ʉ V ʌ Y ʏ 1 ɨ 7 ɤ M ɯ 8 ɵ @` ɚ 3` ɝ @\ ɘ 3\ ɞ B β C ç D ð F ɱ G ɣ
+H ɥ J ɲ K ɬ L ʎ N ŋ P ʋ R ʁ S ʃ T θ W ʍ X χ Z ʒ 4 ɾ 5 ɫ ? ʔ v\ ʋ r\ ɹ h\ ɦ s\ ɕ z\ ʑ x\ ɧ j\ ʝ l\ ɺ p\ ɸ R\ ʀ G\ ɢ N\ ɴ
+B\ ʙ J\ ɟ L\ ʟ M\ ɰ K\ ɮ H\ ʜ X\ ħ ?\ ʕ d` ɖ t` ʈ n` ɳ s` ʂ z` ʐ l` ɭ r` ɽ r\` ɻ " ˈ % ˌ : ː :\ ˑ _j ʲ ' ʲ _h ʰ _w ʷ
+"""
+_SIGNS = {"~": "\u0303", "_~": "\u0303", "=": "\u0329", "_=": "\u0329", "_0": "\u0325", "_d": "\u032a", "_^": "\u032f"}
+_SAMPA = dict(zip(_SAMPA_AND_IPA.split()[::2], _SAMPA_AND_IPA.split()[1::2], strict=True)) | _SIGNS | {"-": ""}
+_SAMPA_SYMBOL = re.compile("|".join(map(re.escape, sorted(_SAMPA, key=len, reverse=True))))
+
+
+def ipa_of_sampa(text: str) -> str:
+    """X-SAMPA (Wells 1995), `h@"l@U`, in the international phonetic alphabet; what it does not have stays."""
+    return _SAMPA_SYMBOL.sub(lambda symbol: _SAMPA[symbol[0]], text)

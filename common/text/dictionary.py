@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from common import files
 from common.config import ConfigError
+from common.files import atomic
 
 WORD_END = "|"  # stands for the space in such files
 
@@ -12,7 +12,7 @@ WORD_END = "|"  # stands for the space in such files
 def read_symbols(path: Path) -> tuple[str, ...]:
     """The symbols in the order of the file. Raises ConfigError."""
     try:
-        text = files.decoded(path.read_bytes())
+        text = atomic.decoded(path.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as a dictionary: {error}") from None
     return parse_symbols(text, str(path))
@@ -45,4 +45,4 @@ def write_symbols(path: Path, counts: Mapping[str, int], *, overwrite: bool = Fa
             f"{path}: has {len(before)} symbols already, which are not the {len(ordered)} of these texts in their "
             "order, and models learn its numbers: write to another file, or replace it with --overwrite"
         )
-    files.write_text(path, "".join(f"{symbol} {count}\n" for symbol, count in ordered))
+    atomic.write_text(path, "".join(f"{symbol} {count}\n" for symbol, count in ordered))

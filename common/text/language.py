@@ -30,7 +30,8 @@ class Spelling:
     "english" spells out numbers, symbols and abbreviations; "mandarin" numbers; "none" keeps every letter and digit,
     folds case to that of the labels, and drops punctuation that is no label. "auto" is English where no other letters
     than a to z are labels, and otherwise none. Letters, digits and marks that are no labels then are counted in
-    `unknown`; they stay in the text, or are written in Latin letters or dropped, as `unknown_letters` says.
+    `unknown`; they stay in the text, or are written in Latin letters or dropped, as `unknown_letters` says. Texts stay
+    as they are unless this `normalizes`; None: where there are labels in both cases, whose difference would be lost.
     """
 
     def __init__(
@@ -39,11 +40,12 @@ class Spelling:
         *,
         language: Language = "auto",
         unknown_letters: UnknownLetters = "stop",
-        normalizes: bool = True,
+        normalizes: bool | None = True,
     ):
         self.labels = None if labels is None else tuple(labels)
         self.language = language_of(self.labels, language)
-        self.unknown_letters, self.normalizes = unknown_letters, normalizes
+        self.unknown_letters = unknown_letters
+        self.normalizes = not _has_both_cases(self.labels or ()) if normalizes is None else normalizes
         self.unknown: Counter[str] = Counter()
         """How often each letter that is no label was found so far."""
         self.texts = 0
@@ -129,6 +131,10 @@ class Spelling:
             return cased
         kind = unicodedata.category(character)
         return cased if kind[0] in "LMN" else "" if kind == "Cf" else " "  # Cf: joiners, soft hyphens, directions
+
+
+def _has_both_cases(labels: Iterable[str]) -> bool:
+    return any(map(str.isupper, labels)) and any(map(str.islower, labels))
 
 
 def language_of(labels: Iterable[str] | None, language: Language) -> Language:

@@ -1,15 +1,19 @@
-"""Pieces of words and the numbers that a network knows them by: SentencePiece models, BPE and unigram.
+"""Pieces of words and the numbers that a network knows them by: SentencePiece models, BPE and unigram, and the
+tokenizer.json of Hugging Face.
 
-Source: Kudo and Richardson, SentencePiece, EMNLP 2018. The `sentencepiece` package is imported when it is needed.
+Source: Kudo and Richardson, SentencePiece, EMNLP 2018. The packages `sentencepiece` and `tokenizers` are imported when
+they are needed.
 """
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from common.files.atomic import decoded
+from common.files.json_text import parsed
 from common.text.vocabulary import VocabularyError
 
 SPACE = "▁"  # stands for a space in pieces, in front of a word
@@ -23,18 +27,22 @@ Kind = Literal["unigram", "bpe"]
 class Pieces:
     """Pieces of words, numbered from 0; the blank comes after the last one.
 
-    With the bytes of a SentencePiece `model` texts can be encoded; decoding needs only the pieces.
+    With the bytes of a `model` texts can be encoded; decoding needs only the pieces.
     """
 
     labels: tuple[str, ...]
     """The pieces, without the blank."""
     model: bytes = b""
-    """The file of the SentencePiece model; none where only the pieces are known."""
+    """The file of the SentencePiece model, or tokenizer.json; none where only the pieces are known."""
     unknown: frozenset[int] = frozenset()
     """Numbers that stand for what is no piece."""
     control: frozenset[int] = frozenset()
     """Numbers that are not written, such as <s>."""
     _encoder: Any = field(init=False, repr=False, compare=False, default=None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the encoder, which another process makes for itself."""
+        return self.__dict__ | {"_encoder": None}
 
     def __len__(self) -> int:
         """Number of outputs of a network: the pieces and the blank."""
@@ -45,18 +53,24 @@ class Pieces:
         """The number of the blank, the last one."""
         return len(self.labels)
 
+    @property
+    def are_cased(self) -> bool:
+        """Whether they write capitals or punctuation, which normalised texts do not have."""
+        written = (label for i, label in enumerate(self.labels) if i not in self.unknown | self.control)
+        return any(re.search(r"[.,?!]", label) or label != label.lower() for label in written if not _BYTE.match(label))
+
     def encode(self, text: str) -> list[int]:
         """The numbers of the pieces of `text`. Raises VocabularyError for characters that no piece has."""
         if self._encoder is None:
             if not self.model:
                 raise VocabularyError(f"text {text[:40]!r}: cannot be cut into pieces without a SentencePiece model")
-            object.__setattr__(self, "_encoder", _processor(self.model, "the SentencePiece model"))
-        indices = self._encoder.encode(text)
-        if not self.unknown.isdisjoint(indices):
+            object.__setattr__(self, "_encoder", _encoder(self.model))
+        indices = self._encoder(text)
+        if not self.unknown.isdisjoint(indices) or max(indices, default=0) >= len(self.labels):
             known = {character for label in self.labels for character in label}
             missing = "".join(sorted(set(text) - known - {" "})) or "a character"
             raise VocabularyError(f"{missing!r} in {text!r} is in none of the {len(self.labels)} pieces")
-        return list(indices)
+        return indices
 
     def decode(self, indices: Iterable[int]) -> str:
         """The text of piece numbers, blanks already gone, as SentencePiece writes it. Raises VocabularyError."""
@@ -87,13 +101,18 @@ class Pieces:
         return "".join([*parts, pending.decode(errors="replace")])
 
 
-def read_pieces(model: bytes | Path) -> Pieces:
-    """The pieces of a SentencePiece model, given as a file or as its bytes. Raises VocabularyError."""
+def read_pieces(model: bytes | Path, count: int | None = None) -> Pieces:
+    """The pieces of a SentencePiece model or, the first `count`, of tokenizer.json, given as a file or as its bytes.
+
+    Raises VocabularyError.
+    """
     name = "the SentencePiece model" if isinstance(model, bytes) else str(model)
     if isinstance(model, Path):
         if not model.is_file():
             raise VocabularyError(f"{model}: no such SentencePiece model")
         model = model.read_bytes()
+    if _is_json(model):
+        return _of_json(model, name, count)
     processor = _processor(model, name)
     numbers = range(processor.get_piece_size())
     try:
@@ -159,6 +178,53 @@ def is_spoken(pieces: Pieces, index: int) -> bool:
     """Whether there is more to a piece than punctuation and space."""
     label = pieces.labels[index]
     return index in pieces.unknown or bool(_BYTE.fullmatch(label)) or any(map(str.isalnum, label))
+
+
+def _is_json(model: bytes) -> bool:
+    return model.lstrip()[:1] == b"{"  # a SentencePiece model begins with the number of its first field
+
+
+def _of_json(model: bytes, name: str, count: int | None) -> Pieces:
+    try:
+        described = parsed(decoded(model))
+    except ValueError as error:
+        raise VocabularyError(f"{name}: cannot be read: {error}") from None
+    inner = described.get("model")
+    vocabulary = inner.get("vocab") if isinstance(inner, dict) else None
+    if isinstance(vocabulary, list):  # unigram: pieces with their scores
+        vocabulary = {entry[0]: i for i, entry in enumerate(vocabulary) if isinstance(entry, list) and entry}
+    if not isinstance(inner, dict) or not isinstance(vocabulary, dict):
+        raise VocabularyError(f"{name}: expected pieces under model.vocab")
+    added = [token for token in described.get("added_tokens") or [] if isinstance(token, dict)]
+    numbers = {**{str(t.get("content")): t.get("id") for t in added}, **vocabulary}
+    count = len(numbers) if count is None else count
+    labels = {number: label for label, number in numbers.items() if isinstance(number, int) and 0 <= number < count}
+    if len(labels) < count or not any(label.startswith(SPACE) for label in labels.values()):
+        raise VocabularyError(
+            f"{name}: names {len(labels)} of {count} pieces; expected all, with {SPACE!r} where a word begins"
+        )
+    special = {token.get("id") for token in added if token.get("special")}
+    control = {i for i, label in labels.items() if i in special or re.fullmatch(r"<\|.*\|>|<pad>|<s>|</s>", label)}
+    unknown = {
+        i for i, label in labels.items() if label in (inner.get("unk_token"), "<unk>") or i == inner.get("unk_id")
+    }
+    return Pieces(tuple(labels[i] for i in range(count)), model, frozenset(unknown), frozenset(control - unknown))
+
+
+def _encoder(model: bytes) -> Callable[[str], list[int]]:
+    """What cuts texts. Raises VocabularyError."""
+    if not _is_json(model):
+        processor = _processor(model, "the SentencePiece model")
+        return lambda text: list(processor.encode(text))
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise VocabularyError("a tokenizer.json needs the package tokenizers: pip install tokenizers") from None
+    try:
+        tokenizer = Tokenizer.from_str(decoded(model))
+    except Exception as error:  # which is of no class of its own
+        raise VocabularyError(f"tokenizer.json: cannot be used: {error}") from None
+    return lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _processor(model: bytes, name: str) -> Any:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from common import espeak
-from common.files import decoded
+from common.audio import espeak
+from common.files.atomic import decoded
 from common.text import arpabet
 
 Pronunciations = tuple[tuple[str, ...], ...]

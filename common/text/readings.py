@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from common.files import decoded
+from common.files.atomic import decoded
 
 
 class ReadingsError(ValueError):

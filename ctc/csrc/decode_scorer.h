@@ -10,9 +10,11 @@
 
 namespace ctc_decode {
 
+constexpr int32_t kBeforeWords = -2;
+
 struct State {
   int32_t history = 0;     // of the language model
-  int32_t word = 0;        // node of the lexicon that the open word has reached; kNone: it is in no known word
+  int32_t word = 0;        // node of the lexicon that the open word has reached; kNone: in no known word; kBeforeWords
   int32_t phrase = 0;      // node of the phrases
 };
 
@@ -76,6 +78,8 @@ class Scorer {
     State state;
     if (table_ && table_->ngram) state.history = table_->ngram->start_state;
     if (table_ && table_->phrases) state.phrase = table_->phrases->start;
+    // Pieces may begin with a boundary that closes no word.
+    if (table_ && table_->lexicon && table_->spelling) state.word = kBeforeWords;
     return state;
   }
 
@@ -88,7 +92,7 @@ class Scorer {
   // The same of a boundary after `state`.
   double boundary_bound(const State &state) const {
     if (!has_words()) return 0;
-    if (state.word == 0) return phrase_bound(state.phrase);
+    if (state.word == 0) return kMinusInfinity;
     const int32_t word = state.word == kNone ? kNone : table_->lexicon->word[state.word];
     return (is_incomplete(state) ? table_->unknown_penalty : 0.0) + word_bound(word) +
            phrase_bound(state.phrase);
@@ -121,7 +125,7 @@ class Scorer {
       if (table_->boundary != kNone) gain += extend_phrase(table_->boundary, state);
       gain -= phrases->promise[state.phrase];
     }
-    if (table_->lexicon && state.word != 0) gain += close_word(state);
+    if (table_->lexicon && state.word != 0 && state.word != kBeforeWords) gain += close_word(state);
     if (table_->ngram && table_->ngram->end_word != kNone)
       gain += table_->weight * word_log_prob(*table_->ngram, table_->ngram->end_word, state.history);
     return gain;
@@ -184,7 +188,7 @@ class Scorer {
     const int32_t word = state.word == kNone ? kNone : table_->lexicon->word[state.word];
     if (word == kNone && table_->is_closed) return kMinusInfinity;
     // A word that left the lexicon has paid for it already; one that stops inside pays here.
-    const double penalty = is_incomplete(state) ? table_->unknown_penalty : 0.0;
+    const double penalty = is_incomplete(state) ? table_->unknown_penalty * depth(state.word) : 0.0;
     state.word = 0;
     const int32_t unknown = table_->ngram ? table_->ngram->unknown_word : kNone;
     return penalty + score(word == kNone ? unknown : word, state);
@@ -198,15 +202,26 @@ class Scorer {
   void extend_word(int32_t unit, Step &step) const {
     int32_t &node = step.state.word;
     if (unit == table_->boundary) {
-      if (node != 0)
-        step.gain += close_word(step.state);
-      else if (table_->is_closed && !table_->spelling)
-        step.gain = kMinusInfinity;  // a boundary closes a word; one that a piece begins with may also be the first
+      if (node == kBeforeWords)
+        node = 0;
+      else
+        step.gain += node == 0 ? kMinusInfinity : close_word(step.state);  // a word is never empty
       return;
     }
-    if (node == kNone) return;
-    node = child(table_->lexicon->first_child, table_->lexicon->label, node, unit);
-    if (node == kNone) step.gain += leaving_gain_;
+    if (node == kNone) {
+      step.gain += leaving_gain_;
+      return;
+    }
+    const int32_t before = std::max(node, 0);
+    node = child(table_->lexicon->first_child, table_->lexicon->label, before, unit);
+    if (node == kNone) step.gain += leaving_gain_ * (depth(before) + 1);
+  }
+
+  // How many units lead to a node of the lexicon.
+  int32_t depth(int32_t node) const {
+    int32_t depth = 0, first = 0;  // of the nodes that so many lead to
+    for (; table_->lexicon->first_child[first] <= node; ++depth) first = table_->lexicon->first_child[first];
+    return depth;
   }
 
   double extend_phrase(int32_t label, State &state) const {

@@ -27,7 +27,7 @@ typedef enum {
   CTC_DECODE_DEVICE = 3,    /* CUDA refused a launch */
 } ctc_decode_status;
 
-#define CTC_DECODE_VERSION 5
+#define CTC_DECODE_VERSION 6
 
 /* CTC_DECODE_VERSION of the sources that the library was built from: what programs have to compare with their own. */
 CTC_DECODE_API int ctc_decode_version(void);
@@ -138,7 +138,7 @@ typedef struct {
   int32_t is_closed;            /* only words of the lexicon may be spelled */
   double weight;                /* of the language model's log-probabilities */
   double word_bonus;            /* for every word */
-  double unknown_penalty;       /* added once to a word that is not in the lexicon */
+  double unknown_penalty;       /* for every unit of a word that is not in the lexicon */
 } ctc_scorer;
 
 /* Whether a search over `vocabulary` labels may walk these tables: every index leads somewhere, arcs and children are in

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.distributed import World
-from common.learner import Learner
-from common.precision import autocast
-from common.training_state import Part, Progress
+from common.devices.distributed import World
+from common.devices.precision import autocast
+from common.training.learner import Learner
+from common.training.state import Part, Progress
 from fastpitch.acoustic.config import MEL_CENTRE, MEL_SCALE, AdversaryConfig, Config
 from fastpitch.acoustic.objective import Loss
 

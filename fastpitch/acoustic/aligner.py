@@ -4,7 +4,7 @@ Symbols and frames are projected into one space. How near they are, with a prior
 log-probability of every symbol at every frame; the forward-sum loss makes their alignments probable, and the most
 probable monotonic one gives the durations. All of it is batched and stays on the device.
 
-Legend: B utterances, L symbols, T frames, C channels of a symbol, M mel bins, which are also the channels of the space.
+Legend: B utterances, L symbols, T frames, C channels of a symbol, M channels of the space, by default the mel bins.
 """
 
 import math
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
+from common.devices.precision import float32_math
 from common.lengths import inside
-from common.precision import float32_math
 
 TEMPERATURE = 0.0005  # of the published models: their keys and queries are large
 BLANK_LOGIT = -1.0  # of the published forward-sum loss, next to the logits of the symbols
@@ -24,7 +24,7 @@ PRIOR_FLOOR = 1e-8
 LEAST_PROBABILITY = 1e-12  # in the binarisation loss
 
 
-class Alignment(NamedTuple):
+class SoftAlignment(NamedTuple):
     """log_probs_BTL of symbols at frames, -inf beyond an utterance's symbols; logits_BTL, the same up to a constant per
     frame that counts in the forward-sum loss; durations_BL (int64), whose sum is the number of frames; and symbol_BT,
     the symbol that each frame belongs to. An alignment that was given has nothing to learn: `is_learned` is False."""
@@ -39,15 +39,17 @@ class Alignment(NamedTuple):
 class Aligner(nn.Module):
     """Log-probabilities of symbols at frames, and the alignment they make most probable."""
 
-    def __init__(self, channels: int, mel_bins: int):
+    def __init__(self, channels: int, mel_bins: int, space: int = 0):
+        """`space`: channels of the space that both are projected into, 0 for as many as mel bins."""
         super().__init__()
+        space = space or mel_bins
         self.key_wide = nn.Conv1d(channels, 2 * channels, 3, padding=1)
-        self.key_out = nn.Conv1d(2 * channels, mel_bins, 1)
+        self.key_out = nn.Conv1d(2 * channels, space, 1)
         self.query_wide = nn.Conv1d(mel_bins, 2 * mel_bins, 3, padding=1)
         self.query_middle = nn.Conv1d(2 * mel_bins, mel_bins, 1)
-        self.query_out = nn.Conv1d(mel_bins, mel_bins, 1)
-        # 81 numbers that published checkpoints hold and nothing uses; with them, parameters map one to one.
-        self.unused = nn.Conv2d(mel_bins, 1, 1).requires_grad_(False)
+        self.query_out = nn.Conv1d(mel_bins, space, 1)
+        # Numbers that published checkpoints hold and nothing uses; with them, parameters map one to one.
+        self.unused = nn.Conv2d(space, 1, 1).requires_grad_(False)
         relu = nn.init.calculate_gain("relu")
         for convolution, gain in (
             (self.key_wide, relu),
@@ -58,7 +60,7 @@ class Aligner(nn.Module):
         ):
             nn.init.xavier_uniform_(convolution.weight, gain)
 
-    def forward(self, symbols_BLC: Tensor, lengths_B: Tensor, mel_BMT: Tensor, frames_B: Tensor) -> Alignment:
+    def forward(self, symbols_BLC: Tensor, lengths_B: Tensor, mel_BMT: Tensor, frames_B: Tensor) -> SoftAlignment:
         """From embedded symbols and mel frames, both zero in their padding. In float32, whatever autocast says.
 
         Nor in TF32: distances are small differences of large numbers.
@@ -73,15 +75,17 @@ class Aligner(nn.Module):
             logits_BTL = logits_BTL.log_softmax(2) + (prior_BTL + PRIOR_FLOOR).log()
             log_probs_BTL = logits_BTL.log_softmax(2)
             durations_BL = ctc.monotonic_alignment(log_probs_BTL.detach(), frames_B, lengths_B)
-        return Alignment(log_probs_BTL, logits_BTL, durations_BL, symbol_of_frames(durations_BL, query_BMT.shape[2]))
+        return SoftAlignment(
+            log_probs_BTL, logits_BTL, durations_BL, symbol_of_frames(durations_BL, query_BMT.shape[2])
+        )
 
 
-def given_alignment(durations_BL: Tensor, longest_frames: int) -> Alignment:
+def given_alignment(durations_BL: Tensor, longest_frames: int) -> SoftAlignment:
     """The alignment of durations (int64, frames) that are known before; symbols without a frame are passed over."""
     symbol_BT = symbol_of_frames(durations_BL, longest_frames)
     is_own_BTL = symbol_BT[:, :, None] == torch.arange(durations_BL.shape[1], device=symbol_BT.device)
     log_probs_BTL = torch.zeros_like(is_own_BTL, dtype=torch.float32).masked_fill_(~is_own_BTL, -torch.inf)
-    return Alignment(log_probs_BTL, log_probs_BTL, durations_BL, symbol_BT, is_learned=False)
+    return SoftAlignment(log_probs_BTL, log_probs_BTL, durations_BL, symbol_BT, is_learned=False)
 
 
 def nearness(query_BMT: Tensor, key_BML: Tensor) -> Tensor:
@@ -125,7 +129,7 @@ def symbol_of_frames(durations_BL: Tensor, longest_frames: int) -> Tensor:
     return torch.searchsorted(ends_BL, frame_BT, right=True).clamp(max=ends_BL.shape[1] - 1)
 
 
-def forward_sum_losses(alignment: Alignment, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
+def forward_sum_losses(alignment: SoftAlignment, frames_B: Tensor, lengths_B: Tensor) -> Tensor:
     """[B] minus the log-probability of all monotonic alignments, per symbol: a CTC loss whose labels are 1, 2 … L.
 
     Zero of an alignment that was given.
@@ -140,14 +144,14 @@ def forward_sum_losses(alignment: Alignment, frames_B: Tensor, lengths_B: Tensor
     return losses_B / lengths_B
 
 
-def binarisation_losses(alignment: Alignment) -> Tensor:
+def binarisation_losses(alignment: SoftAlignment) -> Tensor:
     """[B, T] minus the log-probability of the symbol that each frame is aligned to; its padding counts for nothing."""
     log_probs_BT = alignment.log_probs_BTL.gather(2, alignment.symbol_BT[:, :, None])[:, :, 0]
     return -log_probs_BT.clamp(min=math.log(LEAST_PROBABILITY))
 
 
 @torch.no_grad()
-def entropies(alignment: Alignment) -> Tensor:
+def entropies(alignment: SoftAlignment) -> Tensor:
     """[B, T] how undecided the alignment is between the symbols of each frame, in nats."""
     return torch.special.entr(alignment.log_probs_BTL.exp()).sum(2)
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, contents, fill, own_description, widened
 from common.features import TTS, LogMelConfig
+from common.runs.checkpoint import CheckpointError, contents, fill, own_description, widened
 from fastpitch.acoustic.config import Config, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.acoustic.refiner import Refiner
@@ -72,7 +72,7 @@ def read(state: dict[str, Any], path: Path) -> Imported:
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' FastPitch; {contents(state)}"
         )
     weights, ema = published_weights(state["state_dict"], path), state.get("ema_state_dict")
-    imported = Imported(weights, published_weights(ema, path) if ema else None, _config(state, path))
+    imported = Imported(weights, published_weights(ema, path) if ema else None, _config(state, weights, path))
     found, symbols = len(weights["symbols.weight"]), TextProcessor(imported.config.text).symbols
     if found != len(symbols):
         raise CheckpointError(
@@ -94,8 +94,10 @@ def refiner_of(found: Imported, path: Path) -> Refiner:
     return refiner
 
 
-def _config(state: dict[str, Any], path: Path) -> Config:
+def _config(state: dict[str, Any], weights: dict[str, Tensor], path: Path) -> Config:
     setup, model = state.get("train_setup") or {}, model_config(state["config"], path)
+    space = weights.get("aligner.key_out.bias")  # nothing else says how wide it is
+    model = dataclasses.replace(model, aligner=space is not None, aligner_channels=0 if space is None else len(space))
     given = {ours: setup[theirs] for theirs, ours in _FEATURES.items() if theirs in setup}
     settings = config.to_dict(dataclasses.replace(TTS, mel_bins=state["config"]["n_mel_channels"])) | given
     try:

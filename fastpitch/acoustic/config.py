@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import check_not_negative, check_positive, check_shares
-from common.course import RENAMED, EveryConfig, check_batches
+from common.data.digest import Changed
+from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.runs.run_directory import FromCheckpoint
+from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
@@ -120,6 +122,9 @@ class ModelConfig:
     refiner: RefinerConfig = field(default_factory=RefinerConfig)
     aligner: bool = True
     """Whether there is an aligner, which finds durations in training; a packed voice has none."""
+    aligner_channels: int = 0
+    """Channels of the space in which the aligner compares symbols and frames; 0 for as many as mel bins. Published
+    models have 80, whatever their mel bins."""
     speakers: int = 1
     """Number of voices; with more than one, each has an embedding."""
     speaker_weight: float = 1.0
@@ -132,7 +137,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, "channels", "pitch_kernel", "energy_kernel", "max_duration")
-        check_not_negative(self, "speaker_weight")
+        check_not_negative(self, "speaker_weight", "aligner_channels")
         _check_kernel(self.pitch_kernel)
         _check_kernel(self.energy_kernel)
         if self.speakers < 1:
@@ -225,6 +230,8 @@ class DataConfig:
     """Values whose norm is the energy of a frame: the log-mel values of its bins, or the mel values. The published
     models have the first, which is greatest in silence, where the logarithms are far below zero; the second rises with
     loudness."""
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
@@ -289,6 +296,11 @@ class Config:
     checkpoint: Path | None = None
     """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub or of a voice);
     embeddings of symbols that both know are kept."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its model, features and reading of texts, in place of
+    those configured (but for the number of speakers, an aligner, a refiner that is trained alone, and another language
+    or symbol set than the usual), and all weights; half: weights that fit the configured model, at least half of the
+    checkpoint; any: weights that fit, however few."""
     teacher: Path | None = None
     """Checkpoint whose refiner is imitated by one that learns a mean, in place of recorded frames; with trained =
     "refiner"."""

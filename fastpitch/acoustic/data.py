@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.data.loading import Failure, SpeechDataset, batch_loader
 from common.data.manifest import ManifestError, Utterance, read_sources
 from common.features import LogMel
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from common.seeds import mixed
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.pitch import extract_pitch
@@ -126,7 +126,7 @@ class ClipDataset(Dataset[Clip | Failure]):
 
     def __init__(self, utterances: Sequence[Utterance], cfg: Config, *, training: bool, keeps_mels: bool = False):
         self.utterances, self.cfg, self.training = utterances, cfg, training
-        self._log_mel = LogMel(cfg.features).eval() if keeps_mels and not cfg.features.dither else None
+        self._log_mel = LogMel(cfg.features).eval() if keeps_mels else None
         self._kept: dict[int, _Sound] = {}
         self._kept_bytes = 0
         self.on_error, self.seed = cfg.data.on_error, cfg.seed
@@ -265,8 +265,9 @@ def read_tensor(path: Path, *, made_by: str = "fastpitch.prepare") -> Tensor:
 def write_tensor(path: Path, tensor: Tensor) -> None:
     """Writes it whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    torch.save(tensor, unfinished)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with unfinished.open("wb") as file:  # by its name, torch would write that into it
+        torch.save(tensor, file)
     unfinished.replace(path)
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from common.data.batching import evaluation_batches
-from common.distributed import World
+from common.devices.distributed import World
 from common.features import LogMel
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config

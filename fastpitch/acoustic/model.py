@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.convolution import Convolution, Linear
+from common.convolution import Linear, WinogradConvolution
 from common.lengths import inside
-from fastpitch.acoustic.aligner import Aligner, Alignment, given_alignment, mean_over_symbols, symbol_of_frames
+from fastpitch.acoustic.aligner import Aligner, SoftAlignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
 from fastpitch.acoustic.harmonics import Harmonics, contour
 from fastpitch.acoustic.refiner import Outline, Refiner
@@ -42,7 +42,7 @@ class Spectrogram(NamedTuple):
 LEARNED = torch.zeros(0, 0, dtype=torch.int64)  # durations that the aligner is to find
 
 
-class Targets(NamedTuple):
+class SpeechTargets(NamedTuple):
     """Recorded speech: mel_BMT and, per frame, normalised pitch_BT and energy_BT, zero in the padding.
 
     durations_BL: the frames of each symbol where they are known, [B, 0] where the aligner is to find them.
@@ -66,14 +66,14 @@ class Prediction(NamedTuple):
     log_durations_BL: Tensor
     pitch_BL: Tensor
     energy_BL: Tensor | None
-    alignment: Alignment
+    alignment: SoftAlignment
     pitch_target_BL: Tensor
     energy_target_BL: Tensor | None
     refiner_losses_BT: Tensor | None = None
     refined_BTK: Tensor | None = None
 
 
-class Frames(NamedTuple):
+class MelFrames(NamedTuple):
     """Frames as the decoder predicts them, zero in the padding, and what a refiner, if there is one, sees of them."""
 
     mel_BTM: Tensor
@@ -96,6 +96,8 @@ class FastPitch(nn.Module):
 
     pitch_mean: Tensor
     pitch_std: Tensor
+    pitch_range: Tensor
+    """[speakers, 2] in Hz, lowest and highest pitch that was heard in training."""
 
     def __init__(self, config: ModelConfig, *, n_symbols: int, mel_bins: int):
         super().__init__()
@@ -106,18 +108,19 @@ class FastPitch(nn.Module):
         self.encoder = Transformer(channels, config.encoder)
         self.duration = Predictor(channels, config.duration)
         self.pitch = Predictor(channels, config.pitch)
-        self.pitch_embedding = Convolution(1, channels, config.pitch_kernel)
+        self.pitch_embedding = WinogradConvolution(1, channels, config.pitch_kernel)
         self.energy = Predictor(channels, config.energy) if config.uses_energy else None
-        self.energy_embedding = Convolution(1, channels, config.energy_kernel) if config.uses_energy else None
+        self.energy_embedding = WinogradConvolution(1, channels, config.energy_kernel) if config.uses_energy else None
         self.decoder = Transformer(channels, config.decoder)
         self.projection = Linear(channels, mel_bins)
         self.harmonics = Harmonics(channels, mel_bins) if config.harmonics else None
         self.refiner = Refiner(config.refiner, mel_bins) if config.refiner.layers else None
-        self.aligner = Aligner(channels, mel_bins) if config.aligner else None
+        self.aligner = Aligner(channels, mel_bins, config.aligner_channels) if config.aligner else None
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
+        self.register_buffer("pitch_range", usual_range(self.pitch_mean, self.pitch_std))
 
-    def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: Targets, speaker_B: Tensor) -> Prediction:
+    def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: SpeechTargets, speaker_B: Tensor) -> Prediction:
         """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones.
 
         Raises ValueError where durations are neither given nor found, for want of an aligner.
@@ -183,6 +186,9 @@ class FastPitch(nn.Module):
         likewise. speaker: a number for all, or [B]. Raises ValueError.
         """
         self._check(tokens_BT, lengths_B, speaker, durations_BT, pitch_BT, energy_BT)
+        is_plain = all(not isinstance(own, Tensor) and own == of for own, of in ((energy_scale, 1), (energy_shift, 0)))
+        if self.energy is None and not (energy_BT is None and is_plain):
+            raise ValueError("FastPitch: energy given to a model that has none (model.uses_energy = false)")
         if not isinstance(pace, Tensor) and not pace > 0:
             raise ValueError(f"FastPitch: pace {pace:g}; expected a number above 0, 1 for unchanged")
         is_symbol_BL = inside(lengths_B, tokens_BT.shape[1])
@@ -248,7 +254,7 @@ class FastPitch(nn.Module):
         frames_B: Tensor,
         voice_B1C: Tensor | None,
         hertz_BT: Tensor | None = None,
-    ) -> Frames:
+    ) -> MelFrames:
         """Frames of which each is of the symbol that symbol_BT says; zero in the padding.
 
         `hertz_BT`: the pitch of each frame, of a model that draws harmonics.
@@ -259,23 +265,23 @@ class FastPitch(nn.Module):
             x_BTC = x_BTC + voice_B1C
         return self.projected(self.decoder(x_BTC, is_frame_BT), is_frame_BT, hertz_BT)
 
-    def projected(self, hidden_BTC: Tensor, is_frame_BT: Tensor, hertz_BT: Tensor | None) -> Frames:
+    def projected(self, hidden_BTC: Tensor, is_frame_BT: Tensor, hertz_BT: Tensor | None) -> MelFrames:
         """The frames of what the decoder gives."""
         mel_BTM = self.projection(hidden_BTC)
         keep_BT1 = is_frame_BT[:, :, None].to(mel_BTM.dtype)
         if self.harmonics is None or hertz_BT is None:
-            return Frames(mel_BTM * keep_BT1)
+            return MelFrames(mel_BTM * keep_BT1)
         depth_BTM, comb_BTM = self.harmonics.depth(hidden_BTC), self.harmonics.comb(hertz_BT).to(hidden_BTC.dtype)
         mel_BTM = (mel_BTM + self.harmonics.drawn(depth_BTM) * comb_BTM) * keep_BT1
         if self.refiner is None:
-            return Frames(mel_BTM)
-        return Frames(mel_BTM, self.refiner.outline(mel_BTM, depth_BTM, comb_BTM, keep_BT1))
+            return MelFrames(mel_BTM)
+        return MelFrames(mel_BTM, self.refiner.outline(mel_BTM, depth_BTM, comb_BTM, keep_BT1))
 
-    def spoken(self, frames: Frames) -> Tensor:
+    def spoken(self, frames: MelFrames) -> Tensor:
         """[B, T, M] frames as they are spoken; zero in the padding."""
         return refined(frames.mel_BTM, self.lowest(frames))
 
-    def lowest(self, frames: Frames) -> Tensor | None:
+    def lowest(self, frames: MelFrames) -> Tensor | None:
         """[B, T, K] the lowest bins as they are spoken, of a model with a refiner; zero in the padding."""
         if self.refiner is None or frames.outline is None:
             return None
@@ -314,10 +320,22 @@ class FastPitch(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         # Statistics of pitch move with the module but are never rounded to half precision.
-        mean, std = self.pitch_mean.float(), self.pitch_std.float()
+        exact = {name: getattr(self, name).float() for name in ("pitch_mean", "pitch_std", "pitch_range")}
         super()._apply(fn, recurse)
-        self.pitch_mean, self.pitch_std = mean.to(self.pitch_mean.device), std.to(self.pitch_std.device)
+        for name, values in exact.items():
+            setattr(self, name, values.to(getattr(self, name).device))
         return self
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        statistics = [state_dict[prefix + name] for name in ("pitch_mean", "pitch_std") if prefix + name in state_dict]
+        if len(statistics) == 2:  # published checkpoints, and ours of before, do not have the range
+            state_dict.setdefault(f"{prefix}pitch_range", usual_range(statistics[0], statistics[1]))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def usual_range(mean_S: Tensor, deviation_S: Tensor) -> Tensor:
+    """[S, 2] where nearly all of the pitch of speakers lies, of which only mean and deviation are known."""
+    return torch.stack([mean_S - 2 * deviation_S, mean_S + 2 * deviation_S], 1)
 
 
 def rounded_frames(durations_BL: Tensor, pace: float | Tensor = 1.0) -> Tensor:

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from common.devices.precision import autocast
 from common.features import LogMel
 from common.lengths import inside
-from common.precision import autocast
 from fastpitch.acoustic.aligner import binarisation_losses, entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, LossConfig
 from fastpitch.acoustic.data import ClipBatch
 from fastpitch.acoustic.harmonics import through_unvoiced
-from fastpitch.acoustic.model import Prediction, Targets
+from fastpitch.acoustic.model import Prediction, SpeechTargets
 
 
 class Parts(NamedTuple):
@@ -52,7 +52,7 @@ class Loss(NamedTuple):
     value: Tensor
     parts: Parts
     prediction: Prediction
-    targets: Targets
+    targets: SpeechTargets
 
 
 class Counts(NamedTuple):
@@ -114,7 +114,7 @@ def weighted(parts: Parts, weights: LossConfig, binarisation_weight: float) -> T
 
 
 @torch.no_grad()
-def targets_of(batch: ClipBatch, log_mel: LogMel, cfg: Config, pitch_mean: Tensor, pitch_std: Tensor) -> Targets:
+def targets_of(batch: ClipBatch, log_mel: LogMel, cfg: Config, pitch_mean: Tensor, pitch_std: Tensor) -> SpeechTargets:
     """Mel frames, normalised pitch and energy of the recordings of a batch, on the device of all of them."""
     mel_BMT = batch.mel_BMT if batch.mel_BMT.numel() else log_mel(batch.audio_BN, batch.samples_B).features_BFT
     mean_B1, std_B1 = pitch_mean[batch.speaker_B][:, None], pitch_std[batch.speaker_B][:, None]
@@ -123,10 +123,10 @@ def targets_of(batch: ClipBatch, log_mel: LogMel, cfg: Config, pitch_mean: Tenso
     pitch_BT = torch.where(hertz_BT > 0, (hertz_BT - mean_B1) / std_B1, 0.0)
     loudness_BMT = mel_BMT if cfg.data.energy == "log_mel" else mel_BMT.exp()
     energy_BT = torch.linalg.vector_norm(loudness_BMT, dim=1) * is_frame_BT
-    return Targets(mel_BMT, batch.frames_B, pitch_BT, energy_BT, batch.durations_BL)
+    return SpeechTargets(mel_BMT, batch.frames_B, pitch_BT, energy_BT, batch.durations_BL)
 
 
-def parts_of(prediction: Prediction, targets: Targets, lengths_B: Tensor, counts: Counts) -> Parts:
+def parts_of(prediction: Prediction, targets: SpeechTargets, lengths_B: Tensor, counts: Counts) -> Parts:
     """The parts of the loss, in float32."""
     alignment = prediction.alignment
     is_symbol_BL = inside(lengths_B, prediction.log_durations_BL.shape[1])

@@ -1,7 +1,6 @@
 """Pitch that a training keeps: with which settings it was extracted, and what its mean and deviation are."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,12 +9,14 @@ import numpy as np
 
 from common import config
 from common.config import ConfigError
-from common.distributed import World
-from common.json_text import parsed
+from common.devices.distributed import World
+from common.files.atomic import write_text
+from common.files.json_text import parsed
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, Config
 from fastpitch.acoustic.data import PITCH_FOLDER, Clip, ClipDataset
 
 SETTINGS = "settings.json"
+RANGE = 0.01, 0.99  # of the voiced frames: what is beyond is rare, or an octave that was mistaken
 CLIPS = 256  # that statistics are measured on: two minutes of speech are enough for a tenth of a semitone
 
 
@@ -40,10 +41,7 @@ def settle(cfg: Config) -> str:
             )
         shutil.rmtree(own, ignore_errors=True)
         told = f"{own}: pitch was extracted with {difference}; it is extracted anew"
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{SETTINGS}.{os.getpid()}"
-    unfinished.write_text(json.dumps({"pitch": wanted}, indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(folder / SETTINGS)
+    write_text(folder / SETTINGS, json.dumps({"pitch": wanted}, indent=2) + "\n")
     return told
 
 
@@ -56,15 +54,16 @@ def _noted(path: Path) -> dict[str, Any] | None:
     return pitch if isinstance(pitch, dict) else None
 
 
-class Measured(NamedTuple):
-    """Mean and deviation in Hz, one for all speakers or one for each, and a line about them."""
+class MeasuredPitch(NamedTuple):
+    """Mean and deviation in Hz, one for all speakers or one for each; of each its range; and a line about them."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    range: tuple[tuple[float, float], ...]
     told: str
 
 
-def measured(dataset: ClipDataset, world: World) -> Measured:
+def measured(dataset: ClipDataset, world: World) -> MeasuredPitch:
     """Pitch statistics of a data set, of some clips of every speaker; all processes share the work."""
     chosen = _chosen(dataset)
     sums = {}
@@ -72,25 +71,31 @@ def measured(dataset: ClipDataset, world: World) -> Measured:
         clip = dataset.item(index, 0)
         if isinstance(clip, Clip):
             voiced = clip.pitch_T[clip.pitch_T > 0].double().numpy()
-            sums[index] = (clip.speaker, len(voiced), voiced.sum(), np.square(voiced).sum())
-    everyones: dict[int, tuple[int, int, float, float]] = {}
+            sums[index] = (clip.speaker, voiced, len(voiced), voiced.sum(), np.square(voiced).sum())
+    everyones: dict[int, tuple[int, np.ndarray, int, float, float]] = {}
     for of_rank in world.gather(sums):
         everyones |= of_rank
     speakers = dataset.cfg.model.speakers
     table = np.zeros((speakers, 3))
+    heard: list[list[np.ndarray]] = [[] for _ in range(speakers)]
     for index in sorted(everyones):  # in one order, whatever the number of processes
-        speaker, *values = everyones[index]
+        speaker, voiced, *values = everyones[index]
         table[speaker] += values
+        heard[speaker].append(voiced)
     mean, deviation, frames = _statistics(table.sum(axis=0))
     if frames < 2:
-        return Measured(
-            (MEAN_HZ,), (DEVIATION_HZ,), "pitch: no voiced frames to measure; mean and deviation of LJSpeech"
-        )
+        usual = (MEAN_HZ - 2 * DEVIATION_HZ, MEAN_HZ + 2 * DEVIATION_HZ)
+        told = "pitch: no voiced frames to measure; mean and deviation of LJSpeech"
+        return MeasuredPitch((MEAN_HZ,), (DEVIATION_HZ,), (usual,) * speakers, told)
     each = [_statistics(row) for row in table]
     each = [(m, d, n) if n > 100 else (mean, deviation, n) for m, d, n in each]
+    everyone = np.concatenate([voiced for own in heard for voiced in own])
+    of_each = (np.concatenate(own) if n > 100 else everyone for own, (_, _, n) in zip(heard, each, strict=True))
+    ranges = tuple((float(low), float(high)) for low, high in (np.quantile(voiced, RANGE) for voiced in of_each))
     told = f"pitch of {len(everyones)} clips: mean {mean:.1f} Hz, deviation {deviation:.1f} Hz"
+    told += ", {:.0f} to {:.0f} Hz".format(*np.quantile(everyone, RANGE))
     told += f", of {speakers} speakers each its own" if speakers > 1 else ""
-    return Measured(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), told)
+    return MeasuredPitch(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), ranges, told)
 
 
 def _statistics(row: np.ndarray) -> tuple[float, float, int]:

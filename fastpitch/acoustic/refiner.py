@@ -57,7 +57,7 @@ class Refiner(nn.Module):
             self.time = nn.Sequential(Linear(2 * WAVES, TIMES), nn.SiLU(), Linear(TIMES, TIMES), nn.SiLU())
             seen += self.bins
         self.begin = Linear(seen, config.channels)
-        self.blocks = nn.ModuleList(Block(config, dilation=1 + i % 2) for i in range(config.layers))
+        self.blocks = nn.ModuleList(RefinerBlock(config, dilation=1 + i % 2) for i in range(config.layers))
         self.end = Linear(config.channels, self.bins)
         nn.init.zeros_(self.end.weight)
         nn.init.zeros_(self.end.bias)
@@ -167,7 +167,7 @@ class Refiner(nn.Module):
         return spoken.to(self.end.weight.device).train(self.training)
 
 
-class Block(nn.Module):
+class RefinerBlock(nn.Module):
     """A ConvNeXt block (Liu et al. 2022) whose normalised values are scaled and shifted as the time, if any, says."""
 
     def __init__(self, config: RefinerConfig, *, dilation: int):

@@ -6,24 +6,24 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
-from common.epochs import Epochs
 from common.features import LogMel
-from common.learner import Learner, amount_of, size_of
-from common.run_directory import RunDirectory
-from common.training_state import TrainingState
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.adversary import Adversary
-from fastpitch.acoustic.checkpoint_import import FORMAT, read, refiner_of
+from fastpitch.acoustic.checkpoint_import import FORMAT, Imported, read, refiner_of
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.acoustic.objective import Parts
 from fastpitch.acoustic.refiner import Refiner
-from fastpitch.front.symbols import TextProcessor
+from fastpitch.front.symbols import TextConfig, TextProcessor
 
 NAME = "fastpitch"  # checkpoints in a run directory start with it
 ADVERSARIAL = ("adversarial_loss", "feature_loss", "discriminator_loss")
@@ -31,15 +31,34 @@ DEPENDS_ON = (
     *(f"model.{name}" for name in ("channels", "uses_energy", "harmonics", "speakers", "speaker_conditions")),
     *(f"model.{part}.{size}" for part in ("encoder", "decoder") for size in ("layers", "heads", "head_channels")),
     *(f"model.refiner.{size}" for size in ("layers", "channels", "filter_channels", "kernel", "bins", "learns")),
-    *("model.aligner", "teacher"),
+    *("model.aligner", "model.aligner_channels", "teacher"),
     *("text.symbol_set", "trained", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples"),
 )
+ADOPTED = ("model", "features", "pitch.sample_rate", "pitch.hop_samples", "text", "data.energy")
+
+
+def asked_for(cfg: Config, start: Imported | None) -> tuple[str, ...]:
+    """Settings that stay as configured where a checkpoint says what the model is: those that follow from the data.
+
+    They are the number of speakers, an aligner, a refiner that is trained alone, and another language or symbol set
+    than the usual.
+    """
+    kept, usual = ["model.aligner", "model.speakers"], TextConfig()
+    if start is not None and start.config.model.speakers == 1:
+        kept += ["model.speaker_weight", "model.speaker_conditions"]
+    if (cfg.text.language, cfg.text.symbol_set) != (usual.language, usual.symbol_set):
+        kept.append("text")
+    if cfg.trained == "refiner":
+        kept.append("model.refiner")
+    return tuple(kept)
 
 
 class Run:
     """What a training step uses. Raises ConfigError, CheckpointError and the readers' errors."""
 
     def __init__(self, cfg: Config, directory: RunDirectory):
+        start = self._read_start(cfg) if directory.saved is None else None
+        cfg = directory.adopted(cfg, start and start.config, ADOPTED, keeps=asked_for(cfg, start))
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         if not cfg.model.aligner and cfg.data.durations_dir is None:
             raise ConfigError("model.aligner = false: expected data.durations_dir, which says what it would find")
@@ -49,8 +68,8 @@ class Run:
         self.world.barrier()
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = build_model(cfg).to(self.world.device)
-        if directory.saved is None:
-            self._start_from_checkpoint()
+        if start is not None:
+            self._start_from(start)
         self.train_set = self._dataset(training=True)
         self._set_pitch_statistics(is_new=directory.saved is None)
         if cfg.trained == "refiner":
@@ -76,6 +95,11 @@ class Run:
         self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
 
     @property
+    def learners(self) -> dict[str, Learner]:
+        """The networks that learn, by what their norms are called in the log."""
+        return {"": self.learner} | ({"discriminator_": self.adversary.learner} if self.adversary is not None else {})
+
+    @property
     def loss_names(self) -> tuple[str, ...]:
         """The numbers of a step, in their order."""
         return ("loss", *Parts._fields, *(ADVERSARIAL if self.adversary is not None else ()))
@@ -96,25 +120,31 @@ class Run:
         return ClipDataset(utterances, cfg, training=training, keeps_mels=keeps_mels)
 
     def _set_pitch_statistics(self, *, is_new: bool) -> None:
-        """Mean and deviation as configured, or, in a new run, as measured; otherwise they stay as they are."""
+        """Mean and deviation as configured, or, in a new run, as measured, like the range; otherwise they stay."""
         data_config = self.cfg.data
-        if data_config.pitch_mean:
-            set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
-        elif is_new and self.cfg.trained == "all":
+        if is_new and self.cfg.trained == "all":
             measured = pitch_folder.measured(self.train_set, self.world)
             set_pitch_statistics(self.model, measured.mean, measured.std)
+            self.model.pitch_range.copy_(torch.tensor(measured.range))
             self.directory.log.event(measured.told)
+        if data_config.pitch_mean:
+            set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
 
-    def _start_from_checkpoint(self) -> None:
-        path, directory = self.cfg.checkpoint, self.directory
-        if path is None:
-            if self.cfg.trained == "refiner":
+    @staticmethod
+    def _read_start(cfg: Config) -> Imported | None:
+        if cfg.checkpoint is None:
+            if cfg.trained == "refiner":
                 raise ConfigError('trained = "refiner": expected checkpoint, the model whose refiner learns')
-            return
-        path = voices.located(path, voices.ACOUSTIC)
+            return None
+        path = voices.located(cfg.checkpoint, voices.ACOUSTIC)
         with checkpoint.usable(path):
-            start = read(checkpoint.load(path), path)
-            weights = dict(start.ema or start.weights)
+            return read(checkpoint.load(path), path)
+
+    def _start_from(self, start: Imported) -> None:
+        assert self.cfg.checkpoint is not None
+        path, directory = voices.located(self.cfg.checkpoint, voices.ACOUSTIC), self.directory
+        with checkpoint.usable(path):
+            weights = checkpoint.widened(start.ema or start.weights)
             theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
         if theirs != ours:
             own = self.model.symbols.weight.detach().cpu()
@@ -126,11 +156,12 @@ class Run:
         if self.cfg.teacher is not None:  # the refiner begins anew, of whatever size the checkpoint's own is
             weights = {name: weight for name, weight in weights.items() if not name.startswith("refiner.")}
             weights |= {name: weight for name, weight in self.model.state_dict().items() if name.startswith("refiner.")}
-        directory.start_from(self.model, weights, path)
+        directory.start_from(self.model, weights, path, self.cfg.from_checkpoint)
 
     def _not_of_refiner(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Names of this model's weights, but those of its refiner, that are not among `weights` in their shape."""
-        own = ((name, w.shape) for name, w in self.model.state_dict().items() if not name.startswith("refiner."))
+        others = "refiner.", "pitch_range"  # the latter is not in checkpoints of before
+        own = ((name, w.shape) for name, w in self.model.state_dict().items() if not name.startswith(others))
         return [name for name, shape in own if name not in weights or weights[name].shape != shape]
 
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Convolution, Linear
-from common.dropout import Dropout
-from common.precision import compute_dtype
+from common.convolution import Linear, WinogradConvolution
+from common.devices.precision import compute_dtype
+from common.training.dropout import Dropout
 from fastpitch.acoustic.config import PredictorConfig, TransformerConfig
 
 LONGEST_WAVE = 10_000.0  # base of the periods of the positions (Vaswani et al. 2017)
@@ -51,10 +51,10 @@ class Layer(nn.Module):
 
     def __init__(self, channels: int, config: TransformerConfig):
         super().__init__()
-        self.attention = Attention(channels, config)
+        self.attention = MaskedAttention(channels, config)
         self.attention_norm = nn.LayerNorm(channels)
-        self.widen = Convolution(channels, config.filter_channels, config.kernel)
-        self.narrow = Convolution(config.filter_channels, channels, config.kernel)
+        self.widen = WinogradConvolution(channels, config.filter_channels, config.kernel)
+        self.narrow = WinogradConvolution(config.filter_channels, channels, config.kernel)
         self.convolution_norm = nn.LayerNorm(channels)
         self.dropout = Dropout(config.dropout)
 
@@ -66,7 +66,7 @@ class Layer(nn.Module):
         return self.convolution_norm(x_BTC + self.dropout(self.narrow(wide_BTC))) * mask_BT1
 
 
-class Attention(nn.Module):
+class MaskedAttention(nn.Module):
     """Every position looks at all positions of its utterance."""
 
     def __init__(self, channels: int, config: TransformerConfig):
@@ -97,7 +97,7 @@ class Predictor(nn.Module):
         super().__init__()
         widths = [channels] + [config.filter_channels] * config.layers
         self.convolutions = nn.ModuleList(
-            Convolution(narrow, wide, config.kernel) for narrow, wide in itertools.pairwise(widths)
+            WinogradConvolution(narrow, wide, config.kernel) for narrow, wide in itertools.pairwise(widths)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width) for width in widths[1:])
         self.dropout = Dropout(config.dropout)

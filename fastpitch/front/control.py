@@ -15,13 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fastpitch.front.symbols import Encoded, Word
-
-EnergyKind = Literal["log_mel", "mel"]
-
-# How log(1 + energy) changes with the logarithm of the loudness, over the frames of speech in LJSpeech. The published
-# energy falls: it is the norm of logarithms, which are far below zero where it is quiet.
-_ENERGY_PER_LOUDNESS = {"log_mel": -0.18, "mel": 0.42}
+from fastpitch.front.symbols import EncodedText, WordSymbols
 
 Curve = tuple[tuple[float, float], ...]
 
@@ -51,12 +45,14 @@ class Control:
     pitch_curve_hz: Curve = ()
     """Melody in place of the predicted one: points (place, Hz), place from 0, the beginning, to 1, the end."""
     energy: float = 1.0
-    """Loudness: 2 is 6 dB louder, as the model has learned it."""
+    """Loudness, a factor of the sound: 2 is 6 dB louder, 0 is silent."""
 
     def __post_init__(self) -> None:
-        for name in ("pace", "pitch_ratio", "energy"):
+        for name in ("pace", "pitch_ratio"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ControlError(f"{name} = {getattr(self, name)}: expected a number above 0, 1 for unchanged")
+        if not 0 <= self.energy < math.inf:
+            raise ControlError(f"energy = {self.energy}: expected 0 for silence, or more; 1 for unchanged")
         if self.pace < SLOWEST:
             raise ControlError(f"pace = {self.pace:g}: expected at least {SLOWEST:g}, 1 for unchanged")
         for name in ("pitch_shift_hz", "pitch_amplify"):
@@ -88,7 +84,8 @@ class Control:
 class Edits(NamedTuple):
     """A value for every symbol of a sentence, float32 [L], as `FastPitch.infer` takes them.
 
-    Durations (frames), pitch (deviations) that are NaN are predicted; then pitch and energy become scale · x + shift.
+    Durations (frames), pitch (deviations) that are NaN are predicted; then pitch becomes scale · x + shift. The gain is
+    a factor of the sound: models that have learned energy follow it by a tenth of the decibels.
     """
 
     pace_L: np.ndarray
@@ -96,19 +93,24 @@ class Edits(NamedTuple):
     pitch_L: np.ndarray
     pitch_scale_L: np.ndarray
     pitch_shift_L: np.ndarray
-    energy_scale_L: np.ndarray
-    energy_shift_L: np.ndarray
+    gain_L: np.ndarray
 
 
-class Speaker(NamedTuple):
-    """What Hz and loudness mean to a model: mean and deviation of a speaker's pitch, in Hz, and the kind of energy."""
+class SpeakerStatistics(NamedTuple):
+    """What pitch a speaker can be given, in Hz: mean and deviation of the recordings, and the range that they cover.
+
+    Beyond that range a model says something, but not higher nor lower. All other controls act the same on every model.
+    """
 
     pitch_mean: float
     pitch_std: float
-    energy: EnergyKind = "log_mel"
+    lowest_hz: float = -math.inf
+    highest_hz: float = math.inf
 
 
-def edits(n_symbols: int, control: Control, speaker: Speaker, parts: Iterable[tuple[range, Control]] = ()) -> Edits:
+def edits(
+    n_symbols: int, control: Control, speaker: SpeakerStatistics, parts: Iterable[tuple[range, Control]] = ()
+) -> Edits:
     """`control` of all symbols and, within it, that of parts given by the indices of their symbols, in their order."""
     of_symbols = [control] * n_symbols
     pitch_L = _curve(n_symbols, control.pitch_curve_hz, speaker)
@@ -127,23 +129,39 @@ def edits(n_symbols: int, control: Control, speaker: Speaker, parts: Iterable[tu
         pitch_L=pitch_L,
         pitch_scale_L=columns[1],
         pitch_shift_L=columns[2],
-        energy_scale_L=np.ones(n_symbols, np.float32),
-        energy_shift_L=columns[3],
+        gain_L=columns[3],
     )
 
 
-def to_hz(pitch: Any, speaker: Speaker) -> Any:
+def limited(asked: Edits, hertz_L: np.ndarray, speaker: SpeakerStatistics) -> Edits | None:
+    """`asked`, of which `hertz_L` came, without what leads beyond the speaker's range; None if nothing does.
+
+    What is predicted and left as it is is never changed.
+    """
+    is_asked_L = ~np.isnan(asked.pitch_L) | (asked.pitch_scale_L != 1) | (asked.pitch_shift_L != 0)
+    within_L = np.clip(hertz_L, speaker.lowest_hz, speaker.highest_hz)
+    is_beyond_L = is_asked_L & (np.abs(hertz_L - within_L) > 0.01)
+    if not is_beyond_L.any():
+        return None
+    return asked._replace(
+        pitch_L=np.where(is_beyond_L, from_hz(within_L, speaker), asked.pitch_L).astype(np.float32),
+        pitch_scale_L=np.where(is_beyond_L, 1, asked.pitch_scale_L).astype(np.float32),
+        pitch_shift_L=np.where(is_beyond_L, 0, asked.pitch_shift_L).astype(np.float32),
+    )
+
+
+def to_hz(pitch: Any, speaker: SpeakerStatistics) -> Any:
     """Pitch in deviations, a number, array or tensor, in Hz."""
     return pitch * speaker.pitch_std + speaker.pitch_mean
 
 
-def from_hz(hz: Any, speaker: Speaker) -> Any:
+def from_hz(hz: Any, speaker: SpeakerStatistics) -> Any:
     """Pitch in Hz in deviations from the speaker's mean."""
     return (hz - speaker.pitch_mean) / speaker.pitch_std
 
 
-def _values(control: Control, speaker: Speaker) -> tuple[float, float, float, float]:
-    """Pace, scale and shift of the pitch, shift of the energy.
+def _values(control: Control, speaker: SpeakerStatistics) -> tuple[float, float, float, float]:
+    """Pace, scale and shift of the pitch, gain.
 
     The pitch is flattened, inverted, amplified and shifted in this order, as published; then the ratio is applied.
     """
@@ -151,11 +169,10 @@ def _values(control: Control, speaker: Speaker) -> tuple[float, float, float, fl
     scale = 0.0 if control.pitch_flatten else sign * control.pitch_amplify
     shift = control.pitch_shift_hz / speaker.pitch_std
     raised = (control.pitch_ratio - 1) * speaker.pitch_mean / speaker.pitch_std
-    energy_shift = _ENERGY_PER_LOUDNESS[speaker.energy] * math.log(control.energy)
-    return control.pace, control.pitch_ratio * scale, control.pitch_ratio * shift + raised, energy_shift
+    return control.pace, control.pitch_ratio * scale, control.pitch_ratio * shift + raised, control.energy
 
 
-def _curve(n_symbols: int, curve_hz: Curve, speaker: Speaker) -> np.ndarray:
+def _curve(n_symbols: int, curve_hz: Curve, speaker: SpeakerStatistics) -> np.ndarray:
     """Between the points the pitch moves in a straight line; a symbol has that of its middle."""
     if not curve_hz:
         return np.full(n_symbols, math.nan, np.float32)
@@ -219,7 +236,7 @@ def _points(value: str) -> Curve:
     return tuple((i / max(1, len(pitches) - 1), hz) for i, hz in enumerate(pitches))
 
 
-def parts_from_text(text: str, encoded: Encoded, *, of: Literal["words", "symbols"]) -> list[tuple[range, Control]]:
+def parts_from_text(text: str, encoded: EncodedText, *, of: Literal["words", "symbols"]) -> list[tuple[range, Control]]:
     """Controls of words or symbols: `really: pace=0.8 pitch_shift=40; 3: energy=1.5`.
 
     A word is named by itself (all that are equal) or by its place, a symbol by its place, counted from 1. Raises
@@ -241,7 +258,7 @@ def whole_number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else -1
 
 
-def _named(name: str, encoded: Encoded, of: Literal["words", "symbols"]) -> list[range]:
+def _named(name: str, encoded: EncodedText, of: Literal["words", "symbols"]) -> list[range]:
     if of == "symbols":
         if not 1 <= whole_number(name) <= len(encoded.tokens):
             raise ControlError(f"symbol {name!r}: expected a number from 1 to {len(encoded.tokens)}")
@@ -255,5 +272,5 @@ def _named(name: str, encoded: Encoded, of: Literal["words", "symbols"]) -> list
     return found
 
 
-def _symbols(word: Word) -> range:
+def _symbols(word: WordSymbols) -> range:
     return range(word.first, word.last + 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.files import is_file
+from common.files.atomic import is_file
 from fastpitch.front import markdown, phrases
 from fastpitch.front.phrases import Phrase, PhraseError
 
@@ -22,27 +22,27 @@ _LIKE_A_FILE = re.compile(
 _NOT_TEXT = re.compile(r"\.(?:pdf|docx?|odt|rtf|epub|npy|pt|wav|flac|mp3|ogg|zip|png|jpe?g)", re.IGNORECASE)
 
 
-class Item(NamedTuple):
+class InputPhrase(NamedTuple):
     """A phrase, and how messages name it."""
 
     phrase: Phrase
     where: str
 
 
-class Found(NamedTuple):
+class FoundPhrases(NamedTuple):
     """The phrases of all inputs, and a message for every line that is none."""
 
-    items: list[Item]
+    items: list[InputPhrase]
     problems: list[str]
 
 
-def find_phrases(inputs: Sequence[str]) -> Found:
+def find_phrases(inputs: Sequence[str]) -> FoundPhrases:
     """The phrases of phrase files, and texts, documents and standard input as phrases of their own, in order.
 
     Phrases of several files that would have one name get that of their file too. Raises PhraseError for a file that is
     missing or not text, and for a phrase file with a wrong header.
     """
-    items: list[Item] = []
+    items: list[InputPhrase] = []
     problems: list[str] = []
     lists = sum(is_phrase_file(text) for text in inputs)
     taken: set[str] = set()
@@ -50,7 +50,7 @@ def find_phrases(inputs: Sequence[str]) -> Found:
         if is_phrase_file(text):
             found = phrases.read_phrases(text)
             problems += found.problems
-            own = [Item(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
+            own = [InputPhrase(phrase, f"{text}:{phrase.line}") for phrase in found.phrases]
             if lists > 1:
                 own = [_named_after(item, Path(text).stem) for item in own]
         else:
@@ -59,7 +59,7 @@ def find_phrases(inputs: Sequence[str]) -> Found:
             name = _free(item.phrase.output, taken)
             taken.add(name)
             items.append(item._replace(phrase=item.phrase._replace(output=name)))
-    return Found(items, problems)
+    return FoundPhrases(items, problems)
 
 
 def is_phrase_file(text: str) -> bool:
@@ -67,7 +67,7 @@ def is_phrase_file(text: str) -> bool:
     return Path(text).suffix in PHRASE_SUFFIXES and (bool(_LIKE_A_FILE.fullmatch(text)) or is_file(Path(text)))
 
 
-def _document(text: str, place: int) -> Item:
+def _document(text: str, place: int) -> InputPhrase:
     """A text, or what a document or standard input holds, said as one phrase."""
     where, name = f"text {place + 1}", f"audio_{place}.wav"
     if text == STDIN:
@@ -79,10 +79,10 @@ def _document(text: str, place: int) -> Item:
         is_markdown = Path(text).suffix.lower() in MARKDOWN_SUFFIXES
         text = phrases.decoded(phrases.read_bytes(Path(text)), text)
         text = markdown.plain(text) if is_markdown else text
-    return Item(Phrase(place + 1, text, name), where)
+    return InputPhrase(Phrase(place + 1, text, name), where)
 
 
-def _named_after(item: Item, stem: str) -> Item:
+def _named_after(item: InputPhrase, stem: str) -> InputPhrase:
     """audio_3.wav of a list becomes that of the list; names that were chosen stay."""
     output = re.sub(r"\Aaudio_(?=\d+\.wav\Z)", f"{stem}_", item.phrase.output)
     return item._replace(phrase=item.phrase._replace(output=output))

@@ -19,8 +19,8 @@ import difflib
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from common import files
 from common.config import ConfigError
+from common.files import atomic
 from fastpitch.front import control
 from fastpitch.front.control import Control, ControlError
 
@@ -44,14 +44,14 @@ class Phrase(NamedTuple):
     mel: Path | None = None
 
 
-class Phrases(NamedTuple):
+class PhraseFile(NamedTuple):
     """The phrases of a file in their order, and a message for every line that is none."""
 
     phrases: list[Phrase]
     problems: list[str]
 
 
-def read_phrases(path: Path | str) -> Phrases:
+def read_phrases(path: Path | str) -> PhraseFile:
     """The phrases of a .txt or .tsv file. Raises PhraseError for a file that is missing or has a wrong header."""
     path = Path(path)
     data = read_bytes(path)
@@ -86,7 +86,7 @@ def read_phrases(path: Path | str) -> Phrases:
             continue
         taken[phrase.output] = number
         phrases.append(phrase)
-    return Phrases(phrases, problems)
+    return PhraseFile(phrases, problems)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -100,7 +100,7 @@ def read_bytes(path: Path) -> bytes:
 def decoded(data: bytes, where: str) -> str:
     """Text from UTF-8, or from UTF-16 with its mark. Raises PhraseError that names the first byte that is neither."""
     try:
-        return files.decoded(data)
+        return atomic.decoded(data)
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at {error.start + 1}"
         raise PhraseError(f"{where}: not text in UTF-8 ({found})") from None

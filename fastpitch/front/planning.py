@@ -7,20 +7,23 @@ from dataclasses import fields, replace
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fastpitch.front import ssml
 from fastpitch.front.control import (
     Control,
     ControlError,
     Edits,
-    Speaker,
+    SpeakerStatistics,
     edits,
+    limited,
     parts_from_text,
     setting_names,
     whole_number,
 )
 from fastpitch.front.languages import Given, described, shortened
 from fastpitch.front.sentences import MAX_CHARACTERS, Sentence, sentences
-from fastpitch.front.symbols import Encoded, TextError, TextProcessor, Word
+from fastpitch.front.symbols import EncodedText, TextError, TextProcessor, WordSymbols
 
 _log = logging.getLogger(__name__)
 
@@ -35,25 +38,25 @@ class Mark(NamedTuple):
 class PlannedSentence(NamedTuple):
     """A sentence to say, by a speaker, and the milliseconds of silence after it. Without tokens: only silence."""
 
-    encoded: Encoded
+    encoded: EncodedText
     edits: Edits
     speaker: int = 0
     pause_ms: float = 0.0
     marks: tuple[Mark, ...] = ()
 
 
-FindSpeaker = Callable[[str], tuple[int, Speaker]]
+FindSpeaker = Callable[[str], tuple[int, SpeakerStatistics]]
 """The number and the voice of a speaker by name or number; raises ControlError for one that a model does not have."""
 
 
-def _nobody(name: str) -> tuple[int, Speaker]:
+def _nobody(name: str) -> tuple[int, SpeakerStatistics]:
     raise ControlError(f"voice {name!r}: no other speakers are known here")
 
 
 def plan(
     text: str,
     processor: TextProcessor,
-    voice: Speaker,
+    voice: SpeakerStatistics,
     *,
     speaker: int = 0,
     control: Control | None = None,
@@ -70,14 +73,14 @@ def plan(
     and ControlError.
     """
 
-    def named(name: str) -> tuple[int, Speaker]:
+    def named(name: str) -> tuple[int, SpeakerStatistics]:
         return find_speaker(name) if name else (speaker, voice)
 
     spans = ssml.parse(text, lambda name: named(name)[1].pitch_mean)
     found = sentences(spans, max_characters=max_characters, language=processor.config.language)
     if not any(sentence.is_said for sentence in found):
         raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
-    whole, firsts, parts = Encoded([], [], [], []), [], []
+    whole, firsts, parts = EncodedText([], [], [], []), [], []
     left_out: list[list[str]] = []
     marks: list[tuple[Mark, ...]] = []
     contours: dict[ssml.Contour, range] = {}
@@ -116,7 +119,7 @@ def plan(
 def planned(
     text: str,
     processor: TextProcessor,
-    voices: Sequence[Speaker],
+    voices: Sequence[SpeakerStatistics],
     *,
     name: str,
     names: Sequence[str] = (),
@@ -131,7 +134,7 @@ def planned(
     `names` are those of the voices, if they have any. What has no symbol and may be left out is logged.
     """
 
-    def find(who: str) -> tuple[int, Speaker]:
+    def find(who: str) -> tuple[int, SpeakerStatistics]:
         number = list(names).index(who) if who in names else whole_number(who)
         if not 0 <= number < len(voices):
             known = f"{', '.join(names[:20])}, or " if names else ""
@@ -150,10 +153,31 @@ def planned(
     return found
 
 
-def _encoded(sentence: Sentence, processor: TextProcessor) -> tuple[Encoded, list[int]]:
+def within_range(
+    pieces: Sequence[PlannedSentence], hertz: Sequence[np.ndarray], voices: Sequence[SpeakerStatistics], *, name: str
+) -> dict[int, PlannedSentence]:
+    """Those of `pieces` whose pitch was led beyond what their speakers have learned, as `hertz` of each symbol shows.
+
+    They ask for as much of it as is within, to be said in their place. A warning tells of it.
+    """
+    found: dict[int, PlannedSentence] = {}
+    for place, (piece, hertz_L) in enumerate(zip(pieces, hertz, strict=True)):
+        if (less := limited(piece.edits, hertz_L, voices[piece.speaker])) is not None:
+            found[place] = piece._replace(edits=less)
+    if found:
+        beyond = np.concatenate([hertz[place] for place in found])
+        speaker = voices[next(iter(found.values())).speaker]
+        _log.warning(
+            "%s: asked for a pitch of %.0f to %.0f Hz; limited to %.0f to %.0f Hz, which it has learned",
+            name, beyond.min(), beyond.max(), speaker.lowest_hz, speaker.highest_hz,
+        )  # fmt: skip
+    return found
+
+
+def _encoded(sentence: Sentence, processor: TextProcessor) -> tuple[EncodedText, list[int]]:
     """The tokens of a sentence, which is read as a whole, and for each the place in its text where it comes from."""
     if not sentence.is_said:
-        return Encoded([], [], [], []), []
+        return EncodedText([], [], [], []), []
     given = [
         Given(start, start + len(span.text), span.reading, span.language)
         for span, start in zip(sentence.spans, _starts(sentence), strict=True)
@@ -173,7 +197,7 @@ def _marks(sentence: Sentence, places: Sequence[int]) -> Iterator[Mark]:
             yield Mark(span.mark, bisect_left(places, start))
 
 
-def _of_spans(sentence: Sentence, places: Sequence[int], first: int) -> Iterator[tuple[ssml.Span, range]]:
+def _of_spans(sentence: Sentence, places: Sequence[int], first: int) -> Iterator[tuple[ssml.MarkedSpan, range]]:
     """The pieces of a sentence and the indices of their symbols, the first of which is `first`."""
     starts = _starts(sentence)
     position = first
@@ -183,13 +207,13 @@ def _of_spans(sentence: Sentence, places: Sequence[int], first: int) -> Iterator
         position += count
 
 
-def _append(whole: Encoded, encoded: Encoded) -> None:
+def _append(whole: EncodedText, encoded: EncodedText) -> None:
     offset = len(whole.tokens)
-    whole.words.extend(Word(text, first + offset, last + offset) for text, first, last in encoded.words)
+    whole.words.extend(WordSymbols(text, first + offset, last + offset) for text, first, last in encoded.words)
     whole.tokens.extend(encoded.tokens)
     whole.symbols.extend(encoded.symbols)
 
 
-def _part(whole: Encoded, first: int, end: int, left_out: list[str]) -> Encoded:
-    words = [Word(text, a - first, b - first) for text, a, b in whole.words if first <= a < end]
-    return Encoded(whole.tokens[first:end], whole.symbols[first:end], words, left_out)
+def _part(whole: EncodedText, first: int, end: int, left_out: list[str]) -> EncodedText:
+    words = [WordSymbols(text, a - first, b - first) for text, a, b in whole.words if first <= a < end]
+    return EncodedText(whole.tokens[first:end], whole.symbols[first:end], words, left_out)

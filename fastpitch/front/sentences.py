@@ -13,7 +13,7 @@ from common.text.english.reader import answers_no
 from common.text.european import is_abbreviation, is_ordinal, language_of
 from common.text.mandarin import HAN
 from common.text.normalize import NOT_A_NAME
-from fastpitch.front.ssml import PARAGRAPH_SECONDS, SENTENCE_SECONDS, Span
+from fastpitch.front.ssml import PARAGRAPH_SECONDS, SENTENCE_SECONDS, MarkedSpan
 
 MAX_CHARACTERS = 300
 CLAUSE_SECONDS = 0.12  # of silence after a part of a sentence that is too long
@@ -22,7 +22,7 @@ CLAUSE_SECONDS = 0.12  # of silence after a part of a sentence that is too long
 class Sentence(NamedTuple):
     """Pieces of text that are said together, and the silence after them. Without pieces: only silence."""
 
-    spans: list[Span]
+    spans: list[MarkedSpan]
     pause_seconds: float
 
     @property
@@ -41,7 +41,9 @@ class Sentence(NamedTuple):
         return any(map(_says, self.spans))
 
 
-def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS, language: str = "") -> list[Sentence]:
+def sentences(
+    spans: Sequence[MarkedSpan], *, max_characters: int = MAX_CHARACTERS, language: str = ""
+) -> list[Sentence]:
     """The sentences of a text in pieces.
 
     A pause that is asked for ends one, and takes the place of the pause that would be there; there is none after the
@@ -49,7 +51,7 @@ def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS, la
     `language`, in espeak-ng's names, tells its abbreviations and ordinals.
     """
     found: list[Sentence] = []
-    waiting: list[Span] = []
+    waiting: list[MarkedSpan] = []
     is_asked_for = False  # the pause after the last of `found`
 
     def close(pause_seconds: float, *, asks: bool = False) -> None:
@@ -88,9 +90,9 @@ def sentences(spans: Sequence[Span], *, max_characters: int = MAX_CHARACTERS, la
     return [*found, Sentence(waiting, 0.0)] if waiting else found
 
 
-def _runs(spans: Sequence[Span]) -> Iterator[tuple[list[Span], Span | None]]:
+def _runs(spans: Sequence[MarkedSpan]) -> Iterator[tuple[list[MarkedSpan], MarkedSpan | None]]:
     """Pieces of text of one speaker without a pause between them, and the pause after them."""
-    run: list[Span] = []
+    run: list[MarkedSpan] = []
     for span in spans:
         if span.pause_seconds is not None:
             yield run, span
@@ -104,7 +106,9 @@ def _runs(spans: Sequence[Span]) -> Iterator[tuple[list[Span], Span | None]]:
         yield run, None
 
 
-def _parts(run: Sequence[Span], max_characters: int, begun: str, language: str) -> Iterator[tuple[list[Span], float]]:
+def _parts(
+    run: Sequence[MarkedSpan], max_characters: int, begun: str, language: str
+) -> Iterator[tuple[list[MarkedSpan], float]]:
     """A run divided where sentences end, and the pause after each part: 0 where the sentence may go on.
 
     `begun` is what the sentence began with before the run.
@@ -134,7 +138,9 @@ def _parts(run: Sequence[Span], max_characters: int, begun: str, language: str) 
 
 def split(text: str, *, max_characters: int = MAX_CHARACTERS, language: str = "") -> list[str]:
     """The sentences of plain text, none longer than `max_characters`."""
-    return [sentence.text for sentence in sentences([Span(text)], max_characters=max_characters, language=language)]
+    return [
+        sentence.text for sentence in sentences([MarkedSpan(text)], max_characters=max_characters, language=language)
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -200,7 +206,7 @@ def _ends_sentence(before: str, after: str, language: str) -> bool:
     return not _SELDOM_LAST.search(before) or bool(NOT_A_NAME.fullmatch(word))
 
 
-def _stripped(spans: list[Span]) -> list[Span]:
+def _stripped(spans: list[MarkedSpan]) -> list[MarkedSpan]:
     """Without the white space at both ends."""
     spans = list(spans)
     for order, strip in ((range(len(spans)), str.lstrip), (reversed(range(len(spans))), str.rstrip)):
@@ -211,7 +217,7 @@ def _stripped(spans: list[Span]) -> list[Span]:
     return spans
 
 
-def _says(span: Span) -> bool:
+def _says(span: MarkedSpan) -> bool:
     return span.reading is not None or _is_said(span.text)
 
 

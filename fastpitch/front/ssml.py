@@ -1,21 +1,29 @@
 """Speech Synthesis Markup Language: the part of W3C's SSML 1.1 that FastPitch can follow.
 
 <speak>, <p>, <s>, <break time="300ms"/> or strength, <prosody rate pitch range volume contour>, <emphasis level>,
-<sub alias>, <phoneme alphabet="arpabet|ipa" ph>, <say-as interpret-as format>, <mark name/>, <voice name>,
-<lang xml:lang>. Text without any of these tags is plain text: "3 < 4" has no tag. What cannot be followed is an error.
+<sub alias>, <phoneme alphabet="arpabet|ipa|x-sampa" ph>, <say-as interpret-as format>, <mark name/>, <voice name>,
+<lang xml:lang>. A text that begins with <speak>, <?xml or <!DOCTYPE is a document, and has to be XML. In any other text
+tags may stand too: "3 < 4" has no tag. What cannot be followed is an error, except for what is no matter of how the
+words sound, and what vendors have added: that is passed over with a warning.
 """
 
+import difflib
+import logging
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from common.text import arpabet
 from fastpitch.front import markup
 from fastpitch.front.control import Control, ControlError, Curve
-from fastpitch.front.languages import Reading
+from fastpitch.front.languages import SpokenReading
 
 SENTENCE_SECONDS, PARAGRAPH_SECONDS = 0.3, 0.6  # of silence after them, besides that which the model says
+
+
+_log = logging.getLogger(__name__)
 
 
 class SsmlError(ValueError):
@@ -29,7 +37,7 @@ class Contour(NamedTuple):
     curve_hz: Curve
 
 
-class Span(NamedTuple):
+class MarkedSpan(NamedTuple):
     """A piece of text said in one way, or without text a pause or a mark.
 
     A pause is one that is asked for, or that of a tag's end, and then `ends_sentence`. `reading` says how the text is
@@ -40,7 +48,7 @@ class Span(NamedTuple):
     control: Control = Control()
     pause_seconds: float | None = None
     ends_sentence: bool = False
-    reading: Reading | None = None
+    reading: SpokenReading | None = None
     language: str = ""
     speaker: str = ""
     contour: Contour | None = None
@@ -53,7 +61,11 @@ MeanHz = Callable[[str], float]
 _TAGS = (
     "speak", "p", "s", "break", "prosody", "emphasis", "sub", "phoneme", "say-as", "mark", "voice", "lang",
 )  # fmt: skip
-_ROOT_ATTRIBUTES = ("version", "xml:lang", "xmlns", "xmlns:xsi", "xsi:schemaLocation")
+_UNHEARD = ("meta", "metadata", "lexicon", "desc")  # passed over with all that is in them
+_AS_TEXT = ("audio", "token", "w", "lookup")  # passed over, as are tags with a prefix; what is in them is said
+_HINTS = ("onlangfailure", "gender", "age", "variant", "languages", "required", "ordering", "type", "role")
+_OF_XML = ("xmlns", "xml", "xsi")  # these, and what they are prefixes of, are no matter of speech
+_DOCUMENT = re.compile(r"\ufeff?\s*(?:<!--.*?-->\s*)*<(?:\?xml\s|!DOCTYPE\s|speak[\s/>])", re.DOTALL)
 _WITHOUT_TEXT = ("break", "mark")
 _WITH_TEXT_ONLY = ("sub", "phoneme", "say-as")
 
@@ -64,24 +76,57 @@ def _unknown_mean(speaker: str) -> float:
     raise ControlError("a pitch in Hz needs a voice whose mean is known")
 
 
-def parse(text: str, mean_hz: MeanHz = _unknown_mean) -> list[Span]:
+def parse(text: str, mean_hz: MeanHz = _unknown_mean) -> list[MarkedSpan]:
     """The pieces of marked-up text, in order; plain text is one piece. Raises SsmlError and ControlError.
 
-    The root <speak> may be left out. A bare & and a < that begins no tag are taken for themselves, in plain text too.
+    Where there is no root <speak>, a bare & and a < that begins no tag are taken for themselves.
     """
     text = text if text.isascii() else unicodedata.normalize("NFC", text)
     try:
-        events = markup.parse(text, _TAGS)
+        events = markup.parse_document(text) if _DOCUMENT.match(text) else markup.parse(text, _TAGS)
     except markup.MarkupError as error:
         raise SsmlError(str(error)) from None
+    events = _followed(events)
     if not any(event.kind == "start" for event in events):
-        return [Span("".join(event.value for event in events))]
+        return [MarkedSpan("".join(event.value for event in events))]
     return _merged(_spans(events, mean_hz))
 
 
-def _spans(events: list[markup.Event], mean_hz: MeanHz) -> list[Span]:
-    found: list[Span] = []
-    manners, contours = [Span("")], 0  # how the text within each open tag is said
+def _followed(events: list[markup.MarkupEvent]) -> list[markup.MarkupEvent]:
+    """`events` without harmless tags and attributes, which a warning names. Raises SsmlError for unknown tags."""
+    kept: list[markup.MarkupEvent] = []
+    passed: dict[str, None] = {}
+    unheard = 0
+    for event in events:
+        name = event.value
+        if event.kind == "text":
+            kept += [] if unheard else [event]
+        elif unheard or name in _UNHEARD:
+            passed |= {} if unheard else {f"<{name}>": None}
+            unheard += 1 if event.kind == "start" else -1
+        elif name in _AS_TEXT or ":" in name:
+            passed[f"<{name}>"] = None
+        elif name not in _TAGS:
+            nearest = difflib.get_close_matches(name.lower(), _TAGS, 1)
+            hint = f"the nearest is <{nearest[0]}>; " if nearest else ""
+            raise SsmlError(f"<{_short(name)}>: no tag that can be followed; {hint}known: {', '.join(_TAGS)}")
+        else:
+            own = {of: value for of, value in event.attributes.items() if of == "xml:lang" or not _is_harmless(of)}
+            others = (of for of in event.attributes if of not in own and of.partition(":")[0] not in _OF_XML)
+            passed |= {f"<{name} {of}>": None for of in others}
+            kept.append(event._replace(attributes=own))
+    if passed:
+        _log.warning("SSML: passed over %s", ", ".join(passed))
+    return kept
+
+
+def _is_harmless(attribute: str) -> bool:
+    return ":" in attribute or attribute in (*_HINTS, *_OF_XML)
+
+
+def _spans(events: list[markup.MarkupEvent], mean_hz: MeanHz) -> list[MarkedSpan]:
+    found: list[MarkedSpan] = []
+    manners, contours = [MarkedSpan("")], 0  # how the text within each open tag is said
     only_text: tuple[str, Attributes] | None = None  # the open tag that holds nothing but text
     held = ""
     for kind, name, attributes in events:
@@ -115,7 +160,7 @@ def _spans(events: list[markup.Event], mean_hz: MeanHz) -> list[Span]:
 _WHOLE = ("speak", "p", "s")  # begin a sentence
 
 
-def _goes_on(found: list[Span]) -> bool:
+def _goes_on(found: list[MarkedSpan]) -> bool:
     """Whether words stand behind the last pause."""
     for span in reversed(found):
         if span.pause_seconds is not None:
@@ -125,7 +170,7 @@ def _goes_on(found: list[Span]) -> bool:
     return False
 
 
-def _leaf(name: str, attributes: Attributes, text: str, manner: Span) -> Span:
+def _leaf(name: str, attributes: Attributes, text: str, manner: MarkedSpan) -> MarkedSpan:
     """What a tag says that holds only text, or nothing."""
     if name in _WITHOUT_TEXT and text.strip():
         raise SsmlError(f"<{name}>{_short(text)}</{name}>: expected no text in it; write <{name}/>")
@@ -136,22 +181,26 @@ def _leaf(name: str, attributes: Attributes, text: str, manner: Span) -> Span:
     if name == "sub":
         return manner._replace(text=_required(name, attributes, "alias"))
     if name == "say-as":
-        _only(name, attributes, "interpret-as", "format", "detail")
+        _only(name, attributes, "interpret-as", "format", "detail", "language")
         how = _required(name, attributes, "interpret-as")
-        reading = Reading("say-as", how, attributes.get("format") or attributes.get("detail", ""))
+        reading = SpokenReading("say-as", how, attributes.get("format") or attributes.get("detail", ""))
         if not text.strip():
             raise SsmlError(f'<say-as interpret-as="{how}">: expected text in it')
-        return manner._replace(text=text, reading=reading)
+        language = attributes.get("language", manner.language)
+        return manner._replace(text=text, reading=reading, language=language)
     _only(name, attributes, "alphabet", "ph")
-    reading = Reading("phonemes", attributes.get("alphabet", "ipa").lower(), _required(name, attributes, "ph"))
+    alphabet, sounds = attributes.get("alphabet", "ipa").lower(), _required(name, attributes, "ph")
+    if alphabet == "x-sampa":
+        alphabet, sounds = "ipa", arpabet.ipa_of_sampa(sounds)
+    reading = SpokenReading("phonemes", alphabet, sounds)
     return manner._replace(text=text if text.strip() else reading.value, reading=reading)
 
 
-def _manner(name: str, attributes: Attributes, outer: Span, number: int, mean_hz: MeanHz) -> Span:
+def _manner(name: str, attributes: Attributes, outer: MarkedSpan, number: int, mean_hz: MeanHz) -> MarkedSpan:
     """How the text within a tag is said."""
     language = attributes.get("xml:lang", outer.language)
     if name == "speak":
-        _only(name, attributes, *_ROOT_ATTRIBUTES)
+        _only(name, attributes, "version", "xml:lang")
         return outer._replace(language=language)
     if name in ("p", "s"):
         _only(name, attributes, "xml:lang")
@@ -160,8 +209,8 @@ def _manner(name: str, attributes: Attributes, outer: Span, number: int, mean_hz
         _only(name, attributes, "xml:lang")
         return outer._replace(language=_required(name, attributes, "xml:lang"))
     if name == "voice":
-        _only(name, attributes, "name")
-        return outer._replace(speaker=_required(name, attributes, "name"))
+        _only(name, attributes, "name", "xml:lang")
+        return outer._replace(speaker=_required(name, attributes, "name"), language=language)
     if name == "emphasis":
         return outer._replace(control=_emphasis(attributes).within(outer.control))
     if name == "prosody":
@@ -169,9 +218,9 @@ def _manner(name: str, attributes: Attributes, outer: Span, number: int, mean_hz
     return outer
 
 
-def _merged(spans: list[Span]) -> list[Span]:
+def _merged(spans: list[MarkedSpan]) -> list[MarkedSpan]:
     """Neighbours said in one way in one piece; white space as one space."""
-    merged: list[Span] = []
+    merged: list[MarkedSpan] = []
     for span in spans:
         text = re.sub(r"\s+", " ", span.text)
         if span.pause_seconds is not None or span.mark:
@@ -190,7 +239,7 @@ _STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 
 _RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.3, "x-fast": 1.7}
 _PITCHES = {"x-low": 0.75, "low": 0.87, "medium": 1.0, "default": 1.0, "high": 1.15, "x-high": 1.33}
 _RANGES = {"x-low": 0.25, "low": 0.6, "medium": 1.0, "default": 1.0, "high": 1.5, "x-high": 2.0}
-_VOLUMES = {"x-soft": 0.35, "soft": 0.6, "medium": 1.0, "default": 1.0, "loud": 1.6, "x-loud": 2.5}
+_VOLUMES = {"silent": 0.0, "x-soft": 0.35, "soft": 0.6, "medium": 1.0, "default": 1.0, "loud": 1.6, "x-loud": 2.5}
 _EMPHASES = {
     "strong": Control(pace=0.8, pitch_amplify=1.4, energy=1.4),
     "moderate": Control(pace=0.9, pitch_amplify=1.2, energy=1.2),
@@ -250,7 +299,7 @@ def _emphasis(attributes: Attributes) -> Control:
     return _EMPHASES[level]
 
 
-def _prosody(attributes: Attributes, outer: Span, number: int, mean_hz: MeanHz) -> Span:
+def _prosody(attributes: Attributes, outer: MarkedSpan, number: int, mean_hz: MeanHz) -> MarkedSpan:
     _only("prosody", attributes, "rate", "pitch", "range", "volume", "contour")
     pitch = _pitch("pitch", attributes.get("pitch", "default"))
     ratio, within = pitch.ratio, outer.control
@@ -335,12 +384,17 @@ def _contour(value: str, mean_hz: float) -> Curve:
 
 
 def _volume(value: str) -> float:
-    """loud, or decibels: +6dB."""
+    """loud, or decibels: +6dB; or, as in SSML 1.0, a part of 100, or a change by such parts."""
     value = value.strip()
     if value in _VOLUMES:
         return _VOLUMES[value]
-    match = re.fullmatch(rf"{_NUMBER}\s*d[Bb]", value)
-    if not match or abs(float(match[1])) > _MOST_DECIBELS:
-        expected = f"+6dB (at most {_MOST_DECIBELS:g}), or one of {', '.join(_VOLUMES)}"
-        raise SsmlError(f'<prosody volume="{_short(value)}">: expected {expected}')
-    return 10 ** (float(match[1]) / 20)
+    match = re.fullmatch(rf"{_NUMBER}\s*(dB|%)?", value, re.IGNORECASE)
+    number, unit = (float(match[1]), match[2] or "%") if match else (-1.0, "%")
+    if unit != "%" and abs(number) <= _MOST_DECIBELS:
+        return 10 ** (number / 20)
+    if unit == "%" and value[:1] in ("+", "-") and -100 <= number <= 1000:
+        return 1 + number / 100
+    if unit == "%" and 0 <= number <= 100:
+        return number / 100
+    expected = f"+6dB (at most {_MOST_DECIBELS:g}), 0 to 100, or one of {', '.join(_VOLUMES)}"
+    raise SsmlError(f'<prosody volume="{_short(value)}">: expected {expected}')

@@ -4,12 +4,12 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fastpitch.front.languages import Given, Piece, TextConfig, TextError, described, shortened, symbol_sets
+from fastpitch.front.languages import Given, SymbolPiece, TextConfig, TextError, described, shortened, symbol_sets
 
-__all__ = ["Encoded", "TextConfig", "TextError", "TextProcessor", "Word"]
+__all__ = ["EncodedText", "TextConfig", "TextError", "TextProcessor", "WordSymbols"]
 
 
-class Word(NamedTuple):
+class WordSymbols(NamedTuple):
     """A word as it is spoken; its symbols are those from `first` to `last`, both included."""
 
     text: str
@@ -17,7 +17,7 @@ class Word(NamedTuple):
     last: int
 
 
-class Encoded(NamedTuple):
+class EncodedText(NamedTuple):
     """A text as a model reads it: a token per symbol, and its words in order.
 
     `left_out` names the characters that the symbol set does not have, if the configuration allows for any.
@@ -25,7 +25,7 @@ class Encoded(NamedTuple):
 
     tokens: list[int]
     symbols: list[str]
-    words: list[Word]
+    words: list[WordSymbols]
     left_out: list[str]
 
 
@@ -43,7 +43,7 @@ class TextProcessor:
         """The token of padding, which no text has."""
         return 0
 
-    def encode(self, text: str, *, seed: int | None = None) -> Encoded:
+    def encode(self, text: str, *, seed: int | None = None) -> EncodedText:
         """The tokens of `text`. Raises TextError for what cannot be spoken, and for a text with nothing to say.
 
         `seed` decides what the configuration leaves to chance (letters or phonemes, which of several pronunciations);
@@ -51,7 +51,9 @@ class TextProcessor:
         """
         return self.encode_given(text, (), seed=seed)[0]
 
-    def encode_given(self, text: str, given: Sequence[Given], *, seed: int | None = None) -> tuple[Encoded, list[int]]:
+    def encode_given(
+        self, text: str, given: Sequence[Given], *, seed: int | None = None
+    ) -> tuple[EncodedText, list[int]]:
         """As `encode`, with what is given for pieces of `text`; and for every token the place in `text` it comes from.
 
         Raises TextError as `encode` does, and for a reading or a language that cannot be followed.
@@ -59,10 +61,10 @@ class TextProcessor:
         draw = random.Random(seed or 0)
         found = list(self._language.pieces(text, self.config, draw, given))
         if self.config.prepend_space:
-            found.insert(0, Piece((" ",)))
+            found.insert(0, SymbolPiece((" ",)))
         if self.config.append_space:
-            found.append(Piece((" ",), at=len(text)))
-        encoded = Encoded([], [], [], [])
+            found.append(SymbolPiece((" ",), at=len(text)))
+        encoded = EncodedText([], [], [], [])
         places: list[int] = []
         for piece in found:
             self._append(encoded, piece, text)
@@ -81,7 +83,7 @@ class TextProcessor:
             raise TextError(f"token {token}: {self.config.symbol_set} has 0 to {len(self.symbols) - 1}")
         return self.symbols[token]
 
-    def _append(self, encoded: Encoded, piece: Piece, text: str) -> None:
+    def _append(self, encoded: EncodedText, piece: SymbolPiece, text: str) -> None:
         known = [symbol for symbol in piece.symbols if self._index.get(symbol, self.pad) != self.pad]
         unknown = [symbol for symbol in piece.symbols if symbol not in known]
         if unknown and self.config.unknown_characters == "error":
@@ -89,7 +91,7 @@ class TextProcessor:
         encoded.left_out.extend(unknown)
         if piece.word and known:
             first = len(encoded.tokens)
-            encoded.words.append(Word(piece.word, first, first + len(known) - 1))
+            encoded.words.append(WordSymbols(piece.word, first, first + len(known) - 1))
         encoded.symbols.extend(known)
         encoded.tokens.extend(self._index[symbol] for symbol in known)
 

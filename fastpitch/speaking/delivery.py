@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import soxr
 
-from common import audio
+from common.audio import waveform
 from fastpitch.speaking import sound
 
 QUIETEST_LUFS, LOUDEST_LUFS = -70.0, -5.0
@@ -42,7 +42,7 @@ def delivered(samples_N: np.ndarray, sample_rate: int, config: DeliveryConfig) -
     if config.loudness is not None:
         samples_N = with_loudness(samples_N, sample_rate, config.loudness)
     rate = config.sample_rate or sample_rate
-    return audio.resample(samples_N, sample_rate, rate), rate
+    return waveform.resample(samples_N, sample_rate, rate), rate
 
 
 def with_loudness(samples_N: np.ndarray, sample_rate: int, target_lufs: float) -> np.ndarray:

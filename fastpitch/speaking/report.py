@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common.report_page import to_flac, to_png
-from fastpitch.speaking.report_page import Line, Mark, Report, render
+from common.runs.report_page import to_flac, to_png
+from fastpitch.speaking.report_page import Line, SymbolMark, VoiceReport, render
 from fastpitch.speaking.synthesizer import Spoken
 
 QUANTILES = (0.02, 0.998)  # of the log-mel energies: the darkest and the brightest colour
@@ -27,7 +27,7 @@ def write(
     took_seconds: float,
 ) -> None:
     """Writes the page about `lines` to `path`; `took_seconds` is what speaking them took."""
-    page = render(Report(title, list(lines), list(problems), dict(facts or {}), took_seconds))
+    page = render(VoiceReport(title, list(lines), list(problems), dict(facts or {}), took_seconds))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
 
@@ -48,7 +48,7 @@ def line(name: str, text: str, samples_N: np.ndarray, spoken: Spoken, *, sample_
     )
 
 
-def marks(spoken: Spoken) -> list[Mark]:
+def marks(spoken: Spoken) -> list[SymbolMark]:
     """The symbols of all sentences, at their times."""
     found = []
     for sentence in spoken.sentences:
@@ -59,7 +59,7 @@ def marks(spoken: Spoken) -> list[Mark]:
             end = float(ends_L[i])
             hertz = float(sentence.pitch_hz_L[i])
             energy = float(sentence.energy_L[i])
-            found.append(Mark(symbol, end - frames * seconds_per_frame, end, frames, hertz, energy))
+            found.append(SymbolMark(symbol, end - frames * seconds_per_frame, end, frames, hertz, energy))
     return found
 
 

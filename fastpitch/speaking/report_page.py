@@ -3,8 +3,8 @@
 from html import escape
 from typing import NamedTuple
 
-from common import report_page
-from common.report_page import Number, stretch
+from common.runs import report_page
+from common.runs.report_page import Number, stretch
 
 PIXELS_PER_SECOND = 210  # so that the symbols of a sentence are not written over each other
 PITCH_HEIGHT, ALIGNMENT_HEIGHT = 110, 120
@@ -34,7 +34,7 @@ audio { margin-bottom: .8rem; }
 """
 
 
-class Mark(NamedTuple):
+class SymbolMark(NamedTuple):
     """A symbol from `start` to `end` seconds of the line; pitch and energy are those that it was given."""
 
     symbol: str
@@ -51,12 +51,12 @@ class Line(NamedTuple):
     name: str
     text: str
     seconds: float
-    marks: list[Mark]
+    marks: list[SymbolMark]
     spectrogram_png: bytes
     flac: bytes
 
 
-class Report(NamedTuple):
+class VoiceReport(NamedTuple):
     """All that the page shows."""
 
     title: str
@@ -66,7 +66,7 @@ class Report(NamedTuple):
     took_seconds: float
 
 
-def render(report: Report) -> str:
+def render(report: VoiceReport) -> str:
     """The page."""
     body = f"""{_headline(report)}
 {_problems(report)}
@@ -79,7 +79,7 @@ belongs to. Click to listen from there.</p>
     return report_page.page(report.title, body, style=STYLE)
 
 
-def _headline(report: Report) -> str:
+def _headline(report: VoiceReport) -> str:
     seconds = sum(line.seconds for line in report.lines)
     symbols = sum(mark.symbol != "" for line in report.lines for mark in line.marks)
     unspoken = f"{len(report.problems)} could not be" if report.problems else ""
@@ -91,7 +91,7 @@ def _headline(report: Report) -> str:
     return report_page.headline(report.title, numbers)
 
 
-def _problems(report: Report) -> str:
+def _problems(report: VoiceReport) -> str:
     if not report.problems:
         return ""
     told = "".join(f"<li>{escape(problem)}</li>" for problem in report.problems)
@@ -112,7 +112,7 @@ def _rows(line: Line) -> str:
 {_pitch(line)}{_alignment(line)}"""
 
 
-def _symbol(mark: Mark, seconds: float) -> str:
+def _symbol(mark: SymbolMark, seconds: float) -> str:
     about = f"{mark.symbol!r} {mark.start:.2f} to {mark.end:.2f} s, {mark.frames} frames"
     about += "" if mark.hertz is None else f", {mark.hertz:.0f} Hz, energy {mark.energy:.2f}"
     return (

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from common.config import ConfigError
 from common.convolution import unpack_linear
-from common.cuda_graphs import GraphRunner
+from common.devices.graphs import GraphRunner
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.vocoders.vocoder import Vocoder
 

@@ -1,15 +1,47 @@
-"""What happens to samples after the vocoder: fade-out, pauses, a guard against clipping, 16 bits.
+"""What happens to samples after the vocoder: gain, fade-out, pauses, a guard against clipping, 16 bits.
 
 All of it works on a piece of an utterance as on the whole, so that a stream is what the whole would be. Loudness is
-never touched: a quiet sentence stays quiet.
+touched only where that is asked for: a quiet sentence stays quiet.
 
-Shapes: N samples.
+Shapes: N samples, T frames, L symbols.
 """
+
+import logging
+from functools import cache
 
 import numpy as np
 
+_log = logging.getLogger(__name__)
+
 KNEE = 0.95  # samples up to here pass unchanged
 FULL_SCALE = 32767
+LOUDEST = 1.4  # peaks up to which bending is not heard as less loud: 3 dB beyond full scale
+
+
+def finished(
+    samples_N: np.ndarray, *, first: int, total: int, fade: int, hop: int, gain_T: np.ndarray | None = None
+) -> np.ndarray:
+    """The samples from `first` of a sentence of `total`, as they leave: with its gain, faded over `fade`, guarded."""
+    if gain_T is not None:
+        place_N = np.arange(first, first + len(samples_N)) / hop  # frames are centred at multiples of the hop
+        samples_N = samples_N * np.interp(place_N, np.arange(len(gain_T)), gain_T).astype(samples_N.dtype)
+        if len(samples_N) and np.abs(samples_N).max() > LOUDEST:
+            _tell_too_loud()
+    return guard(fade_out(samples_N, first=first, total=total, length=fade))
+
+
+def gain_of_frames(gain_L: np.ndarray, frames_L: np.ndarray) -> np.ndarray | None:
+    """[T] the gain of every frame, of that of the symbols; the sound goes from one to the next. None: all are 1."""
+    if (gain_L == 1).all():
+        return None
+    gain_T = np.repeat(gain_L, np.maximum(frames_L, 0))
+    return gain_T if len(gain_T) else None
+
+
+@cache
+def _tell_too_loud() -> None:
+    """Once."""
+    _log.warning("the loudness that is asked for is beyond full scale: peaks are bent, and it comes out less loud")
 
 
 def fade_out(samples_N: np.ndarray, *, first: int, total: int, length: int) -> np.ndarray:

@@ -17,33 +17,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common import checkpoint, distributed
-from common.audio import Audio
-from common.checkpoint import CheckpointError
-from common.fastest import Choice, fastest
+from common.audio.waveform import Audio
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest
+from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.features import LogMelConfig
-from common.precision import Precision, cast_for_inference, float32_math
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic import checkpoint_import
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
-from fastpitch.front.control import EnergyKind, Speaker
+from fastpitch.front.control import SpeakerStatistics
 from fastpitch.front.planning import PlannedSentence
-from fastpitch.front.symbols import Encoded, TextConfig, TextProcessor
+from fastpitch.front.symbols import EncodedText, TextConfig, TextProcessor
 from fastpitch.speaking import sound
-from fastpitch.speaking.voicing import Voice, batches
-from fastpitch.vocoders.vocoder import Vocoder
+from fastpitch.speaking.voicing import Gain, Voice, batches
+from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 
 
 class SpokenSentence(NamedTuple):
-    """A sentence as it was said: its symbols, the frames, pitch (Hz) and energy they got, its mel spectrogram."""
+    """A sentence as it was said: its symbols, the frames, pitch (Hz) and energy they got, its mel spectrogram.
 
-    encoded: Encoded
+    `gain_T` is a factor of the sound of its frames, None for 1.
+    """
+
+    encoded: EncodedText
     frames_L: np.ndarray
     pitch_hz_L: np.ndarray
     energy_L: np.ndarray
     mel_MT: Tensor
     first_sample: int = 0
+    gain_T: Gain = None
 
 
 class MarkTime(NamedTuple):
@@ -69,7 +74,7 @@ class SynthesisError(ValueError):
 
 
 class Synthesizer:
-    """A model with the text processing it was trained with, and the features and the kind of energy it has learned.
+    """A model with the text processing it was trained with, and the features it has learned.
 
     `name`, in messages, is where it comes from; `speakers` are the names of its speakers, if they have any.
     """
@@ -81,15 +86,16 @@ class Synthesizer:
         features: LogMelConfig,
         *,
         name: str = "FastPitch",
-        energy: EnergyKind = "log_mel",
         speakers: Sequence[str] = (),
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
     ):
-        self.text, self.features, self.name, self.energy, self.speakers = text, features, name, energy, tuple(speakers)
+        self.text, self.features, self.name, self.speakers = text, features, name, tuple(speakers)
         self.device, self.precision = torch.device(device), precision
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = cast_for_inference(model.to(self.device), precision)
+        self.vocoder: Vocoder | Voice | None = None
+        """What makes its sound where a call names no vocoder."""
 
     def infer(
         self,
@@ -106,7 +112,7 @@ class Synthesizer:
                 tokens_BT.to(self.device), lengths_B.to(self.device), pace, speaker, durations_BT, **edits
             )
 
-    def synthesize(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Audio:
+    def synthesize(self, text: str, *, vocoder: Vocoder | Voice | None = None, **how: Any) -> Audio:
         """The sound of a text, float32 [N], and its rate; `how` is all that `plan` takes.
 
         Raises SynthesisError, VocoderError, and what `plan` raises.
@@ -114,16 +120,16 @@ class Synthesizer:
         spoken = self.say(text, vocoder, **how)
         return Audio(spoken.samples_N, spoken.sample_rate)
 
-    def say(self, text: str, vocoder: Vocoder | Voice, **how: Any) -> Spoken:
+    def say(self, text: str, vocoder: Vocoder | Voice | None = None, **how: Any) -> Spoken:
         """As `synthesize`, with the symbols, pitch, energy, durations and mel frames of its sentences."""
-        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder))
+        (spoken,) = self.speak([self.plan(text, **how)], _voice(vocoder or self.vocoder))
         if spoken.error:
             raise SynthesisError(spoken.error)
         return spoken
 
-    def stream(self, text: str, *, vocoder: Vocoder | Voice, **how: Any) -> Iterator[np.ndarray]:
+    def stream(self, text: str, *, vocoder: Vocoder | Voice | None = None, **how: Any) -> Iterator[np.ndarray]:
         """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
-        return self.stream_pieces(self.plan(text, **how), _voice(vocoder))
+        return self.stream_pieces(self.plan(text, **how), _voice(vocoder or self.vocoder))
 
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
@@ -134,10 +140,10 @@ class Synthesizer:
         """
         return planning.planned(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
 
-    def voices(self) -> list[Speaker]:
-        """What Hz and loudness mean to each speaker."""
-        statistics = zip(self.model.pitch_mean.tolist(), self.model.pitch_std.tolist(), strict=True)
-        return [Speaker(mean, deviation, self.energy) for mean, deviation in statistics]
+    def voices(self) -> list[SpeakerStatistics]:
+        """What pitch each speaker can be given."""
+        statistics = self.model.pitch_mean, self.model.pitch_std, self.model.pitch_range
+        return [SpeakerStatistics(*row) for row in torch.column_stack(statistics).tolist()]
 
     def speak(self, texts: Iterable[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
         """What the pieces of every text sound like, in order. Memory holds only the texts of a few batches.
@@ -160,19 +166,27 @@ class Synthesizer:
             for sentence in self.sentences([piece], batch_size=1):
                 if problem := self.problem(sentence):
                     raise SynthesisError(problem)
-                yield from voice.stream(sentence.mel_MT)
+                yield from voice.stream(sentence.mel_MT, sentence.gain_T)
             if piece.pause_ms:
                 yield sound.silence(piece.pause_ms, voice.sample_rate)
 
     @torch.inference_mode()
     def sentences(self, pieces: Sequence[PlannedSentence], *, batch_size: int) -> list[SpokenSentence]:
-        """Mel spectrograms of the pieces that have symbols, in order."""
+        """Mel spectrograms of the pieces that have symbols, in order; pitch beyond a speaker's range is limited."""
         said = [piece for piece in pieces if piece.encoded.tokens]
+        found = self._predicted(said, batch_size)
+        hertz = [sentence.pitch_hz_L for sentence in found]
+        again = planning.within_range(said, hertz, self.voices(), name=self.name)
+        for place, sentence in zip(again, self._predicted(list(again.values()), batch_size), strict=True):
+            found[place] = sentence
+        return found
+
+    def _predicted(self, pieces: Sequence[PlannedSentence], batch_size: int) -> list[SpokenSentence]:
         found: dict[int, SpokenSentence] = {}
-        for rows in batches([len(piece.encoded.tokens) for piece in said], batch_size):
-            batch = [said[i] for i in rows]
+        for rows in batches([len(piece.encoded.tokens) for piece in pieces], batch_size):
+            batch = [pieces[i] for i in rows]
             found |= zip(rows, self._sentences_of(batch, self._spectrogram(batch)), strict=True)
-        return [found[i] for i in range(len(said))]
+        return [found[i] for i in range(len(pieces))]
 
     def _spectrogram(self, pieces: Sequence[PlannedSentence]) -> Spectrogram:
         def padded(name: str, padding: float) -> Tensor:
@@ -189,8 +203,6 @@ class Synthesizer:
             pitch_BT=padded("pitch_L", 0.0),
             pitch_scale=padded("pitch_scale_L", 1.0),
             pitch_shift=padded("pitch_shift_L", 0.0),
-            energy_scale=padded("energy_scale_L", 1.0),
-            energy_shift=padded("energy_shift_L", 0.0),
         )
 
     def _sentences_of(self, pieces: Sequence[PlannedSentence], said: Spectrogram) -> Iterator[SpokenSentence]:
@@ -207,6 +219,7 @@ class Synthesizer:
                 pitch_hz_L=hertz_BL[row, symbols],
                 energy_L=energy_BL[row, symbols],
                 mel_MT=said.mel_BMT[row, :, : frames[row]].float(),
+                gain_T=sound.gain_of_frames(piece.edits.gain_L, counts_BL[row, symbols]),
             )
 
     def _spoken(self, texts: Sequence[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
@@ -215,7 +228,7 @@ class Synthesizer:
         own = [[next(remaining) for piece in pieces if piece.encoded.tokens] for pieces in texts]
         errors = ["; ".join(filter(None, map(self.problem, of_text))) for of_text in own]
         well = [sentence for of_text, error in zip(own, errors, strict=True) if not error for sentence in of_text]
-        sounds = iter(voice.whole([sentence.mel_MT for sentence in well]))
+        sounds = iter(voice.whole([own.mel_MT for own in well], [own.gain_T for own in well]))
         for pieces, of_text, error in zip(texts, own, errors, strict=True):
             if error:
                 yield Spoken(np.zeros(0, np.float32), voice.sample_rate, voice.hop_samples, [], error)
@@ -233,7 +246,9 @@ class Synthesizer:
         return ""
 
 
-def _voice(vocoder: Vocoder | Voice) -> Voice:
+def _voice(vocoder: Vocoder | Voice | None) -> Voice:
+    if vocoder is None:
+        raise VocoderError("no vocoder: name one, or load a packed voice, which has its own")
     return vocoder if isinstance(vocoder, Voice) else Voice(vocoder)
 
 
@@ -270,9 +285,9 @@ def load(
     by its name (`fastpitch.voices`).
 
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
-    (`common.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it, characters
-    that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is missing,
-    damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
+    (`common.devices.fastest`). `text` overrides how the checkpoint says that its texts were processed; without it,
+    characters that are no symbols are skipped and logged, as readers expect. Raises CheckpointError for a file that is
+    missing, damaged, not such a checkpoint, without averaged weights, or that does not fit `text`.
     """
     path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):
@@ -289,7 +304,7 @@ def load(
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:
         return Synthesizer(
-            network, processor, config.features, name=str(path), energy=config.data.energy, device=chosen,
+            network, processor, config.features, name=str(path), device=chosen,
             speakers=config.data.speakers, precision=tried,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from common.recognition import subtitles, transcripts
-from fastpitch.front.symbols import Encoded
+from fastpitch.front.symbols import EncodedText
 from fastpitch.speaking.synthesizer import Spoken
 
 TimesFormat = Literal["json", "srt", "vtt", "textgrid"]
@@ -52,7 +52,7 @@ def words(spoken: Spoken) -> list[SaidWord]:
     return found
 
 
-def _without_short_gaps(seconds_L: np.ndarray, encoded: Encoded) -> np.ndarray:
+def _without_short_gaps(seconds_L: np.ndarray, encoded: EncodedText) -> np.ndarray:
     """A space that is no pause is halved between its words.
 
     Every symbol gets a frame at least, so that a space takes some from the words around it although nothing is silent.

@@ -13,6 +13,9 @@ from torch import Tensor
 from fastpitch.speaking import sound
 from fastpitch.vocoders.vocoder import Cut, Denoiser, Vocoder
 
+Gain = np.ndarray | None
+"""Of every frame of a sentence, [T], as `sound.gain_of_frames` gives it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class VoicingConfig:
@@ -54,36 +57,38 @@ class Voice:
         """Samples per frame."""
         return self.vocoder.hop_samples
 
-    def whole(self, mels: Sequence[Tensor]) -> list[np.ndarray]:
+    def whole(self, mels: Sequence[Tensor], gains: Sequence[Gain] = ()) -> list[np.ndarray]:
         """The sound, float32 [N], of each of several mel spectrograms [M, T]. Raises VocoderError."""
+        gains = gains or [None] * len(mels)
         sounds: list[np.ndarray] = [np.zeros(0, np.float32)] * len(mels)
         for rows in batches([mel_MT.shape[1] for mel_MT in mels], self.config.batch_size):
             frames_B = torch.tensor([mels[i].shape[1] for i in rows])
             mel_BMT = torch.nn.utils.rnn.pad_sequence([mels[i].T for i in rows], batch_first=True).mT
             audio_BN = self._speak(mel_BMT, frames_B, sigma=self.config.sigma, seed=self.config.seed).cpu().numpy()
             for i, frames, audio_N in zip(rows, frames_B.tolist(), audio_BN, strict=True):
-                sounds[i] = self._finished(audio_N[: frames * self.hop_samples], 0, frames * self.hop_samples)
+                sounds[i] = self._finished(audio_N[: frames * self.hop_samples], 0, frames, gains[i])
         return sounds
 
-    def stream(self, mel_MT: Tensor) -> Iterator[np.ndarray]:
+    def stream(self, mel_MT: Tensor, gain_T: Gain = None) -> Iterator[np.ndarray]:
         """The same in pieces, each as soon as it is there."""
         position = 0
         for audio_BN in self._speak.stream(mel_MT[None], sigma=self.config.sigma, seed=self.config.seed):
             piece_N = audio_BN[0].cpu().numpy()
-            yield self._finished(piece_N, position, mel_MT.shape[1] * self.hop_samples)
+            yield self._finished(piece_N, position, mel_MT.shape[1], gain_T)
             position += len(piece_N)
 
-    def cuts(self, cuts: Sequence[Cut]) -> list[np.ndarray]:
+    def cuts(self, cuts: Sequence[Cut], gains: Sequence[Gain]) -> list[np.ndarray]:
         """The sound of some frames of each of several mel spectrograms, in one batch: what `stream` gives of each."""
         found = self._speak.cuts(cuts, sigma=self.config.sigma, seed=self.config.seed)
         return [
-            self._finished(audio_N.cpu().numpy(), cut.start * self.hop_samples, cut.mel_MT.shape[1] * self.hop_samples)
-            for cut, audio_N in zip(cuts, found, strict=True)
+            self._finished(audio_N.cpu().numpy(), cut.start * self.hop_samples, cut.mel_MT.shape[1], gain_T)
+            for cut, audio_N, gain_T in zip(cuts, found, gains, strict=True)
         ]
 
-    def _finished(self, samples_N: np.ndarray, first: int, total: int) -> np.ndarray:
-        length = self.config.fade_out * self.hop_samples
-        return sound.guard(sound.fade_out(samples_N, first=first, total=total, length=length))
+    def _finished(self, samples_N: np.ndarray, first: int, frames: int, gain_T: Gain) -> np.ndarray:
+        hop = self.hop_samples
+        fade = self.config.fade_out * hop
+        return sound.finished(samples_N, first=first, total=frames * hop, fade=fade, hop=hop, gain_T=gain_T)
 
 
 def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

@@ -17,12 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from common import benchmark, config, distributed
+from common import benchmark, config
 from common.benchmark import CLOCKS, RESULTS, Clock
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
+from common.devices import distributed
+from common.devices.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.features import LogMelConfig
-from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from common.runs.checkpoint import CheckpointError
 from common.threads import torch_threads
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun

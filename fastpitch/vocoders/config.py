@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import check_not_negative, check_positive
-from common.course import RENAMED, EveryConfig, check_batches
+from common.data.digest import Changed
+from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
-from common.optim import OptimConfig
-from common.precision import Precision
-from common.schedule import ScheduleConfig
+from common.runs.run_directory import FromCheckpoint
+from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
 
 
@@ -33,6 +35,8 @@ class DataConfig:
     peak: float = 0.95
     """Peak that every clip is scaled to, 0 for no scaling; not in fine-tuning, whose mel spectrograms are as they
     are."""
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
     """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
@@ -87,6 +91,10 @@ class TrainingConfig:
     every: EveryConfig
     keep_epochs: tuple[int, ...]
     """Epochs whose checkpoints are kept, besides the last two and the best."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its generator and features, in place of those
+    configured, and all weights; half: weights that fit the configured networks, at least half of each; any: weights
+    that fit, however few."""
     tensorboard: bool = True
     """Whether TensorBoard event files are written."""
 

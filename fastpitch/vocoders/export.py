@@ -11,13 +11,13 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from common.checkpoint import CheckpointError
 from common.export import ExportGraph, encoded
+from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.istft import IstftGenerator, overlapped
 from fastpitch.vocoders.networks.waveglow import Waveglow
-from fastpitch.vocoders.vocoder import Loaded
+from fastpitch.vocoders.vocoder import LoadedGenerator
 
 
 class PlainWaveglow(nn.Module):
@@ -75,7 +75,7 @@ class PlainIstft(nn.Module):
         return (overlapped(frames_BTS, keep_BT1, self.generator.window_S, self.generator.hop_samples),)
 
 
-def graph(loaded: Loaded) -> ExportGraph:
+def graph(loaded: LoadedGenerator) -> ExportGraph:
     """The generator of a checkpoint, on the CPU. Raises CheckpointError for one with pulses."""
     generator, features, delay = loaded
     assert not isinstance(generator, FusedHifigan | FusedWaveglow)  # which `Vocoder` makes, not a checkpoint

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, own_description
 from common.config import ConfigError
+from common.runs.checkpoint import CheckpointError, own_description
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.config import HifiganConfig
 
@@ -136,7 +136,18 @@ def _nested(weights: dict[str, Tensor], kernels: int) -> dict[str, Tensor]:
     return named
 
 
+def _used(described: dict[str, Any]) -> dict[str, Any]:
+    """Of a published description what the published code looks at: the first kernels and dilations of every list."""
+    first = {"upsample_kernel_sizes": "upsample_rates", "resblock_dilation_sizes": "resblock_kernel_sizes"}
+    used = {n: described[n][: len(described.get(by, described[n]))] for n, by in first.items() if n in described}
+    dilations = 3 if str(described.get("resblock", "1")) == "1" else 2
+    if "resblock_dilation_sizes" in used:
+        used["resblock_dilation_sizes"] = [own[:dilations] for own in used["resblock_dilation_sizes"]]
+    return described | used
+
+
 def _config(described: dict[str, Any], weights: dict[str, Tensor], path: Path) -> HifiganRun:
+    described = _used(described)
     known = {ours: described[theirs] for theirs, ours in _PUBLISHED_NAMES.items() if theirs in described}
     first = next(weights[k] for k in ("conv_pre.weight_v", "conv_pre.weight") if k in weights)
     try:

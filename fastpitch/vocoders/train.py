@@ -12,11 +12,11 @@ from pathlib import Path
 from torch import nn
 
 from common import config
-from common.course import course_in_epochs
-from common.distributed import World
-from common.loop import EXPECTED, Loop
-from common.run_directory import started
-from common.training_state import Progress
+from common.devices.distributed import World
+from common.runs.run_directory import started
+from common.training.course import course_in_epochs
+from common.training.loop import EXPECTED, Loop
+from common.training.state import Progress
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.evaluation import evaluate, flow_evaluation, resynthesized, show_samples
@@ -31,7 +31,10 @@ def main(cfg: HifiganRun | WaveglowRun) -> Progress:
     with started(cfg, name_of(cfg)) as directory:
         run = Run(cfg, directory)
         names, both = run.loss_names, (run.train_set, run.validation)
-        with Loop(run.state, cfg.every, course_in_epochs(cfg), names=names, unit="segments/s", data=both) as loop:
+        with Loop(
+            run.state, cfg.every, course_in_epochs(cfg), names=names, unit="segments/s", data=both,
+            learners=dict(zip(("", "discriminator_"), run.learners, strict=False)),
+        ) as loop:  # fmt: skip
             run.describe()
             if loop.owes_validation:
                 validate(run, loop)

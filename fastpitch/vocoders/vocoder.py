@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common import checkpoint, distributed
-from common.checkpoint import CheckpointError
-from common.fastest import Choice, fastest, voice_like
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest, voice_like
+from common.devices.precision import DTYPES, Precision, cast_for_inference, float32_math
 from common.features import LogMel, LogMelConfig
-from common.precision import DTYPES, Precision, cast_for_inference, float32_math
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.vocoders import hifigan_import as hifigan_import
 from fastpitch.vocoders import waveglow_import as waveglow_import
@@ -45,7 +46,7 @@ class VocoderError(ValueError):
 Generator = HifiganGenerator | FusedHifigan | IstftGenerator | Waveglow | FusedWaveglow
 
 
-class Loaded(NamedTuple):
+class LoadedGenerator(NamedTuple):
     """What a checkpoint holds: a network for inference on the CPU, the features it takes, its delay in samples."""
 
     generator: Generator
@@ -326,8 +327,8 @@ def load_vocoder(
     Or that of a voice by its name (`fastpitch.voices`).
 
     `ema`: take the averaged weights; None takes them where there are any. `precision`: "auto" measures
-    (`common.fastest`). Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or has no
-    averaged weights.
+    (`common.devices.fastest`). Raises CheckpointError for a file that is missing, damaged, not such a checkpoint, or
+    has no averaged weights.
     """
     chosen = distributed.pick_device(device)
     loaded = load_generator(Path(path), ema=ema)
@@ -350,26 +351,26 @@ def load_vocoder(
     return build(precision, loaded.generator)
 
 
-def load_generator(path: Path, *, ema: bool | None = None) -> Loaded:
+def load_generator(path: Path, *, ema: bool | None = None) -> LoadedGenerator:
     """As `load_vocoder`, of the network alone."""
     path = voices.located(path, voices.VOCODER)
     with checkpoint.usable(path):
         return _generator_of(checkpoint.load(path), path, ema)
 
 
-def _generator_of(state: dict[str, Any], path: Path, ema: bool | None) -> Loaded:
+def _generator_of(state: dict[str, Any], path: Path, ema: bool | None) -> LoadedGenerator:
     if waveglow_import.is_checkpoint(state):
         flow = waveglow_import.read(state, path)
         with checkpoint.unfilled():
             network = Waveglow(flow.config.model, flow.config.features.mel_bins, flow.config.features.hop_samples)
-        return Loaded(_filled(network, flow.weights, flow.ema, ema, path), flow.config.features, 0)
+        return LoadedGenerator(_filled(network, flow.weights, flow.ema, ema, path), flow.config.features, 0)
     if not hifigan_import.is_checkpoint(state):
         raise CheckpointError(
             f"{path}: not a vocoder: expected a HiFi-GAN, inverse-STFT or WaveGlow checkpoint; "
             f"{checkpoint.contents(state)}"
         )
     found = hifigan_import.read(state, path)
-    return Loaded(
+    return LoadedGenerator(
         _filled(build_generator(found.config), found.weights, found.ema, ema, path),
         found.config.features,
         found.delay_samples,
@@ -383,10 +384,10 @@ def _filled(
         raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     chosen = averaged if averaged is not None and ema is not False else weights
     try:
-        nn.Module.load_state_dict(network, checkpoint.widened(folded(chosen)), assign=True)
-    except (CheckpointError, RuntimeError) as error:
-        problem = " ".join(str(error).split())
-        raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
+        plain = folded(chosen)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: does not fit its configuration: {error}") from None
+    checkpoint.fill(network, checkpoint.widened(plain), path)
     return network.eval()
 
 

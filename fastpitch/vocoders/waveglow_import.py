@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from common import config
-from common.checkpoint import CheckpointError, own_description
 from common.config import ConfigError
+from common.runs.checkpoint import CheckpointError, own_description
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.networks.config import WaveglowConfig
 

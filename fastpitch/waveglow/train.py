@@ -1,7 +1,7 @@
 """The former name of `python -m fastpitch.vocoders.train`, for WaveGlow's configurations, old ones too."""
 
 from common import config
-from common.loop import EXPECTED
+from common.training.loop import EXPECTED
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.train import main
 

@@ -16,8 +16,8 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.config import ConfigError
-from common.files import written_whole
-from common.recognition.inputs import Item, find_recordings
+from common.files.atomic import written_whole
+from common.recognition.inputs import InputRecording, find_recordings
 from common.recognition.writing import rendered, tell
 
 
@@ -75,7 +75,7 @@ def main(cfg: RayConfig) -> int:
     return 1 if failed else 0
 
 
-def transcribed(items: list[Item], cfg: RayConfig) -> list[dict[str, Any]]:
+def transcribed(items: list[InputRecording], cfg: RayConfig) -> list[dict[str, Any]]:
     """A row for every item, in order."""
     import ray
 

@@ -4,7 +4,7 @@
 #SBATCH --cpus-per-task=4
 #SBATCH --requeue
 # Transcribes a manifest in the jobs of a Slurm array, each its share; a job that was killed begins again, one that is done
-# does nothing. FAMILY is jasper, wav2vec2 or transducer, or trt.run for an ONNX file of trt.export.
+# does nothing. FAMILY is jasper, wav2vec2 or fastconformer, or trt.run for an ONNX file of trt.export.
 #
 #   sbatch --array=1-8 scripts/bulk/slurm_array.sh jasper jasper_best.pt test.jsonl all.jsonl
 #   SHARDS=8 sbatch --array=3,5 scripts/bulk/slurm_array.sh jasper jasper_best.pt test.jsonl all.jsonl   # two of them again

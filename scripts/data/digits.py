@@ -10,7 +10,7 @@ import argparse
 import re
 from pathlib import Path
 
-from common import audio
+from common.audio import waveform
 from common.data.manifest import Utterance, write_jsonl
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -25,7 +25,7 @@ def main(folder: Path, output: Path) -> None:
         if name := re.fullmatch(r"(\d)_(\w+)_(\d+)", path.stem):
             digit, speaker, take = int(name[1]), name[2], int(name[3])
             utterance = Utterance(
-                id=path.stem, audio=path, seconds=audio.info(path).seconds, text=WORDS[digit], speaker=speaker
+                id=path.stem, audio=path, seconds=waveform.info(path).seconds, text=WORDS[digit], speaker=speaker
             )
             subsets["test" if take in TEST_TAKES else "train"].append(utterance)
     if not all(subsets.values()):

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 
 import tyro
 
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from common.data.archives import ArchiveError, unpack_checked
 from common.data.manifest import ManifestError, read_manifest, write_jsonl
 from common.data.speed import prepare_speeds

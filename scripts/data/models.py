@@ -16,8 +16,9 @@ from typing import Annotated, NamedTuple
 
 from tyro.conf import Positional, arg
 
-from common import config, files
+from common import config
 from common.data.archives import DAMAGED_ZIP, ArchiveError, download
+from common.files import atomic
 
 NGC = "https://api.ngc.nvidia.com/v2/models/nvidia"
 
@@ -91,7 +92,7 @@ def take_out(archive: Path, target: Path) -> None:
             if found.file_size > MOST_GROWTH * found.compress_size:
                 size = f"{found.file_size:,} bytes of {found.compress_size:,}"
                 raise ArchiveError(f"{archive}: {target.name} in it would become {size}: no weights shrink like that")
-            with packed.open(inside[0]) as content, files.written_whole(target) as file:
+            with packed.open(inside[0]) as content, atomic.written_whole(target) as file:
                 shutil.copyfileobj(content, file)  # which ends with a check of the checksum in the archive
     except DAMAGED_ZIP as error:
         archive.unlink()
@@ -104,7 +105,7 @@ def checked(target: Path) -> str:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     note = target.with_name(f"{target.name}.sha256")
     if not note.is_file():
-        files.write_text(note, f"{found}  {target.name}\n")
+        atomic.write_text(note, f"{found}  {target.name}\n")
     elif (before := note.read_text(encoding="utf-8").split()[0]) != found:
         raise ArchiveError(f"{target}: SHA256 is {found} and was {before}: remove both files and run this again")
     return found

@@ -6,6 +6,7 @@ import torch
 
 from common import benchmark
 from common.benchmark import Timings
+from common.threads import torch_threads
 
 CPU = torch.device("cpu")
 
@@ -13,7 +14,9 @@ CPU = torch.device("cpu")
 def test_percentiles_are_those_of_single_calls():
     timings = Timings([float(ms) for ms in range(100, 0, -1)])
     assert [timings.percentile(p) for p in (50, 90, 95, 99, 100)] == [50, 90, 95, 99, 100]
-    assert timings.summary() == {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "mean": 50.5, "n": 100}
+    summary = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "mean": 50.5, "n": 100, "spread": 1.0}
+    assert timings.summary() == summary
+    assert benchmark.spread(Timings([2.0] * 4), Timings([1.0, 2.0, 2.0, 2.2])) == 0.5
     assert Timings([3.0]).percentile(99) == 3.0
 
 
@@ -42,9 +45,24 @@ def test_rows_are_appended_with_date_device_and_commit(tmp_path):
     benchmark.append_row("things", {"batch": 2, "p50": 3.0}, device=CPU, folder=tmp_path)
     rows = benchmark.read_rows("things", folder=tmp_path)
     assert [json.loads(line) for line in (tmp_path / "things.jsonl").read_text().splitlines()] == rows
-    assert {"date", "device", "commit", "torch"} <= set(rows[0])
+    assert {"date", "device", "commit", "torch", "peak_gflops", "copy_gb_per_second"} <= set(rows[0])
     assert [row["p50"] for row in benchmark.newest(rows, ["batch"])] == [1.0, 3.0]
     assert benchmark.read_rows("others", folder=tmp_path) == []
+
+
+def test_the_commit_of_rows_is_that_of_the_start(tmp_path, monkeypatch):
+    monkeypatch.setattr("common.machine.commit", lambda: "changed-dirty")
+    assert benchmark.append_row("things", {}, device=CPU, folder=tmp_path)["commit"] == benchmark.COMMIT
+
+
+def test_the_limits_of_a_machine_are_not_below_what_torch_reaches():
+    a = torch.randn(512, 512)
+    with torch_threads(1):
+        limits = benchmark.limits(CPU)
+        calls = {"product": lambda: a @ a, "copy": a.clone}
+        times = benchmark.compare(calls, device=CPU, warmup=5, repeats=20)
+    assert 2 * 512**3 / min(times["product"].milliseconds) / 1e6 < 1.1 * limits["peak_gflops"] < 1000
+    assert limits["copy_gb_per_second"] > 0.5
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])

@@ -196,6 +196,22 @@ def test_flags_of_old_names_are_taken_as_tyro_shows_them_and_as_files_write_them
     assert config.command_line(RenamedConfig, words, description="").every.log_steps == 3
 
 
+def test_a_table_under_an_old_name_is_read_over_the_default_of_its_field():
+    """What checkpoints of before say of their features."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Features:
+        RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor"}
+        noise_floor: float = 1.0
+        bins: int = 64
+
+    @dataclass(frozen=True, kw_only=True)
+    class Run:
+        features: Features = field(default=Features(bins=80))
+
+    assert config.build(Run, {"features": {"dither": 0.5}}, "a.pt").features == Features(noise_floor=0.5, bins=80)
+
+
 def test_yes_or_no_flags_may_stand_alone():
     @dataclass(frozen=True, kw_only=True)
     class Switches:

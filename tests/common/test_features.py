@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.export import PlainLogMel
 from common.features import NEMO, TTS, LogMel, LogMelConfig, mel_filters, normalize, normalize_moving
 from tests.data import shared
 from tests.host_sync import NoHostSync
@@ -39,14 +40,15 @@ def textbook(samples, cfg):
     filters = librosa.filters.mel(
         sr=cfg.sample_rate, n_fft=cfg.n_fft, n_mels=cfg.mel_bins, fmin=cfg.lowest_hz, fmax=cfg.highest_hz
     ).astype(np.float64)
-    mel = filters @ (magnitude**2 if cfg.spectrum == "power" else magnitude)
+    power = magnitude**2 + cfg.noise_floor**2 * np.square(window).sum()
+    mel = filters @ (power if cfg.spectrum == "power" else np.sqrt(power))
     return np.log(mel + cfg.log_floor if cfg.log_guard == "add" else np.maximum(mel, cfg.log_floor))
 
 
 def test_the_reference_features_are_reproduced_on_real_speech():
     golden = np.load(shared("golden/jasper") / "expected.npz")
     audio, samples = torch.from_numpy(golden["audio"]), torch.from_numpy(golden["audio_lens"])
-    features, frames = LogMel().eval()(audio, samples)
+    features, frames = LogMel(LogMelConfig(noise_floor=0.0)).eval()(audio, samples)
     assert frames.tolist() == golden["feature_lens"].tolist()
     assert np.abs(features.numpy() - golden["features"]).max() <= 1e-4
 
@@ -133,15 +135,58 @@ def test_silence_has_features_of_zero():
     assert features.isfinite().all()
 
 
-def test_dither_is_for_training_and_comes_from_the_seed():
-    log_mel, audio, samples = LogMel(LogMelConfig(dither=1e-2)), noise(2, 4_000), lengths(4_000, 3_000)
-    before = audio.clone()
-    first, again, other = (log_mel(audio, samples, seed=seed).features_BFT for seed in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(audio, before)
-    log_mel.eval()
-    assert torch.equal(log_mel(audio, samples, seed=1).features_BFT, log_mel(audio, samples).features_BFT)
+@pytest.mark.parametrize(
+    "cfg", [LogMelConfig(normalize="none"), replace(NEMO, normalize="none"), replace(TTS, log_floor=1e-9)]
+)
+def test_the_noise_floor_is_the_power_that_white_noise_has(cfg):
+    cfg = replace(cfg, preemphasis=0.0, log_floor=min(cfg.log_floor, 1e-9))
+    deviation, samples = 1e-3, lengths(200_000)
+    floor = LogMel(replace(cfg, noise_floor=deviation))(torch.zeros(1, 200_000), samples).features_BFT[0, :, 5:-20]
+    heard = LogMel(replace(cfg, noise_floor=0.0))(10 * deviation * noise(1, 200_000), samples).features_BFT[0, :, 5:-20]
+    power = 2 if cfg.spectrum == "magnitude" else 1  # the mean of magnitudes is below the root of the mean power
+    assert (floor - floor[:, :1]).abs().max() < 1e-5
+    torch.testing.assert_close((power * heard).exp().mean(1), (power * floor[:, 0]).exp(), rtol=0.25, atol=0)
+
+
+def with_silence(clip, *, seconds, level, before):
+    silence = level * noise(round(16_000 * seconds), seed=1) / 0.1
+    return torch.cat([silence, clip] if before else [clip, silence])[None]
+
+
+@pytest.mark.parametrize(("level", "before"), [(0.0, False), (0.0, True), (1e-5, True), (1e-4, False)])
+@pytest.mark.parametrize("seconds", [0.05, 1.0, 5.0])
+@pytest.mark.parametrize("plain", [False, True])
+def test_silence_does_not_move_the_features_of_what_is_heard(seconds, level, before, plain):
+    log_mel = LogMel(replace(LogMelConfig(), heard_db=40.0)).eval()
+    features_of = PlainLogMel(log_mel) if plain else log_mel
+    clip = noise(64_000) * (1 + torch.arange(64_000) / 4_000).sin()  # frames across its ends are few
+    alone, (n,) = features_of(clip[None], lengths(64_000))
+    audio = with_silence(clip, seconds=seconds, level=level, before=before)
+    found, (n_all,) = features_of(audio, lengths(audio.shape[1]))
+    found = found[0, :, n_all - n : n_all] if before else found[0, :, :n]
+    assert (found - alone[0, :, :n])[:, 3:-3].abs().max() < 0.05
+    assert found.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["per_feature", "all_features"])
+@pytest.mark.parametrize("heard_db", [0.0, 30.0])
+def test_statistics_are_those_of_the_heard_frames(kind, heard_db):
+    features = noise(2, 5, 40).mul(10) - 8
+    features[:, :, 10:25] -= 15  # silence: 65 dB
+    frames = lengths(40, 31)
+    for row, n, *found in zip(
+        features, frames, normalize(features, frames, kind, heard_db),
+        normalize_moving(features, frames, 40, kind, heard_db), strict=True,
+    ):  # fmt: skip
+        own = row[:, :n].double()
+        energy = own.exp().sum(0)
+        heard = own[:, energy >= energy.max() * 10 ** (-heard_db / 10)] if heard_db else own
+        assert heard.shape[1] == (n - 15 if heard_db else n)
+        dims = 1 if kind == "per_feature" else (0, 1)
+        expected = (own - heard.mean(dims, keepdim=True)) / (heard.std(dims, keepdim=True) + 1e-5)
+        for each in found:
+            torch.testing.assert_close(each[:, :n].double(), expected, rtol=1e-4, atol=1e-4)
+            assert not each[:, n:].any()
 
 
 def test_features_stay_in_single_precision():
@@ -152,11 +197,6 @@ def test_features_stay_in_single_precision():
     assert torch.equal(LogMel().eval().half()(audio, samples).features_BFT, expected)
     assert torch.equal(LogMel().eval().bfloat16()(audio, samples).features_BFT, expected)
     assert not LogMel().state_dict()
-
-
-def test_dither_without_a_seed_is_an_error():
-    with pytest.raises(ValueError, match=r"needs a seed; pass seed=\.\.\., or leave training mode"):
-        LogMel()(noise(1, 4_000), lengths(4_000))
 
 
 def test_wrong_shapes_are_named():
@@ -232,13 +272,13 @@ def test_no_step_waits_for_the_device():
     audio, samples = noise(3, 4_000), lengths(4_000, 3_000, 10)
     log_mel, features = LogMel().train(), noise(3, 64, 32)
     with NoHostSync():
-        _, frames = log_mel(audio, samples, seed=0)
+        _, frames = log_mel(audio, samples)
         normalize(features, frames, "all_features")
 
 
 def test_the_front_end_of_nemo_is_reproduced_on_real_speech():
     arrays = dict(np.load(shared("golden/transducer/inputs.npz")))
-    log_mel = LogMel(NEMO).eval()
+    log_mel = LogMel(replace(NEMO, noise_floor=0.0)).eval()
     for audio, expected in [("audio_0", "features_0"), ("audio_2", "features_2"), ("edge_audio", "edge_features")]:
         samples = torch.from_numpy(arrays[audio].astype(np.float32) / 32768)
         features, frames = log_mel(torch.nn.functional.pad(samples[None], (0, 777)), lengths(len(samples)))

@@ -22,6 +22,21 @@ def random_batch(
     return logits, targets, torch.full((B,), T), torch.full((B,), L)
 
 
+def random_layout(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Numbers of this shape in memory as `as_strided`, `expand`, `permute` and slices leave it: axes overlap or repeat,
+    have gaps between them, or are in another order.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    strides, step = [0] * len(shape), 1
+    for axis in torch.randperm(len(shape), generator=generator).tolist():
+        strides[axis], step = step, step * shape[axis] + int(torch.randint(0, 3, (), generator=generator))
+    for axis in range(len(shape)):
+        choice = int(torch.randint(0, 4, (), generator=generator))
+        strides[axis] = {0: 0, 1: int(torch.randint(0, 9, (), generator=generator))}.get(choice, strides[axis])
+    size = 1 + sum(stride * (count - 1) for stride, count in zip(strides, shape, strict=True) if count)
+    return torch.randn(size + 3, generator=generator).to(dtype).as_strided(shape, strides, 2)
+
+
 def truth(logits: Tensor, targets: Tensor, frames: Tensor, labels: Tensor, blank: int = 0) -> tuple[Tensor, Tensor]:
     """Losses and the gradient of their sum, by torch in float64; kept for the next device that is asked for them."""
     x = logits.detach().cpu().double().contiguous()

@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import random
+import time
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ import torch
 
 import ctc
 from ctc import _native
-from ctc._inputs import on_host
 from ctc.arpa import BackoffModel, Level, index_ngrams, log10_prob
 from ctc.beam import BeamOptions, search_native, search_python
+from ctc.inputs import on_host
 from ctc.ngram import estimate
 from ctc.scorer import Scorer, ScorerOptions
 from ctc.tables import NONE, ngram_automaton, phrases
@@ -58,7 +59,7 @@ def lm_score(model: BackoffModel, options: ScorerOptions, text: str) -> float:
     for word in text.split():
         known = number.get(word, number["<unk>"])
         score += options.weight * math.log(10) * log10_prob(model, index, history, known) + options.word_bonus
-        score += options.unknown_penalty if word not in number else 0.0
+        score += options.unknown_penalty * len(word) if word not in number else 0.0
         history.append(known)
     return score + options.weight * math.log(10) * log10_prob(model, index, history, number["</s>"])
 
@@ -108,8 +109,44 @@ def test_a_word_model_adds_what_its_definition_says():
     for search in searches():
         for hypothesis in search(logits_BSV, torch.tensor([6]), 4, scorer, EVERYTHING)[0]:
             text = "".join(LABELS[label] for label in hypothesis.labels)
+            assert not text.startswith(" ")
+            assert "  " not in text
             assert hypothesis.external == pytest.approx(lm_score(model, options, text), abs=1e-4), text
             assert hypothesis.score == pytest.approx(hypothesis.log_prob + hypothesis.external, abs=1e-9)
+
+
+@pytest.mark.parametrize("labels", [tuple("acehstvw "), (*"acehstvw", "▁", "▁have", "▁t")])
+def test_unknown_words_beside_a_small_model_stay_apart_and_none_is_empty(labels):
+    space = "▁" if "▁" in labels else " "
+    scorer = Scorer(labels, model=estimate([["the", "cat"]], order=2))
+    text = f"what{space}_{space}have{space}the"  # a blank between two boundaries
+    logits_SV = torch.full((len(text), len(labels) + 1), -4.0)
+    for frame, letter in enumerate(text):
+        logits_SV[frame, len(labels) if letter == "_" else labels.index(letter)] = 1.0
+    for search in searches():
+        best = search(logits_SV[None], torch.tensor([len(text)]), len(labels), scorer, BeamOptions(beam=50))[0][0]
+        assert "".join(labels[label] for label in best.labels).replace("▁", " ").strip() == "what have the"
+
+
+def test_the_penalty_of_an_unknown_word_grows_with_its_letters_however_far_it_is_known():
+    scorer, options = word_scorer(weight=0.0, word_bonus=0.0)
+    for word in ("cc", "cabb", "aab", "ca", "abababab"):  # "cab" is known; "ca" only begins as a word
+        state, total = scorer.start(), 0.0
+        for letter in word:
+            gain, state = scorer.extend(state, LABELS.index(letter))
+            total += gain
+        assert total + scorer.finish(state) == pytest.approx(options.unknown_penalty * len(word))
+
+
+def test_many_long_phrases_are_built_in_linear_time():
+    draw = random.Random(0)
+    times = []
+    for length in (45, 360):
+        words = {"".join(draw.choice("ab") for _ in range(length)): 1.0 for _ in range(200)}
+        began = time.process_time()
+        Scorer(LABELS, hot_words=words)
+        times.append(time.process_time() - began)
+    assert times[1] < 24 * times[0]
 
 
 def test_a_token_model_adds_what_its_definition_says():

@@ -10,7 +10,7 @@ import torch
 import ctc
 from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _loss_library, _native
 from ctc._library import LIBRARY
-from ctc._loss_library import Labels, Options, problem_of
+from ctc._loss_library import LossOptions, TargetLabels, problem_of
 from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
 from tests import emulation
@@ -118,16 +118,18 @@ def test_concatenated_labels_that_are_left_over_make_all_losses_nan():
     logits, targets, frames, labels = random_batch(12, 3, 8, 2)
     for count, is_wrong in ((6, False), (7, True)):
         flat = torch.cat([targets.flatten(), torch.ones(1, dtype=torch.int64)])[:count]
-        losses = _cuda_library.run(logits, Labels(flat, frames, labels, count), Options(reduction="none"), None)
+        losses = _cuda_library.run(
+            logits, TargetLabels(flat, frames, labels, count), LossOptions(reduction="none"), None
+        )
         assert losses.isnan().all() == is_wrong
 
 
 def test_the_extended_range_gives_what_the_fast_path_gives():
     logits, targets, frames, labels = random_batch(150, 40, 28, 2)
-    arguments = Labels(targets, frames, labels, 40)
+    arguments = TargetLabels(targets, frames, labels, 40)
     fast, slow = torch.empty_like(logits), torch.empty_like(logits)
-    losses = _cuda_library.run(logits, arguments, Options(reduction="none"), fast)
-    slow_losses = _cuda_library.run(logits, arguments, Options(reduction="none", extended_range=True), slow)
+    losses = _cuda_library.run(logits, arguments, LossOptions(reduction="none"), fast)
+    slow_losses = _cuda_library.run(logits, arguments, LossOptions(reduction="none", extended_range=True), slow)
     torch.testing.assert_close(losses, slow_losses, rtol=1e-6, atol=0)
     assert 0 < relative_error(fast, slow.double()) < 1e-6
 
@@ -136,9 +138,9 @@ def test_the_extended_range_gives_what_the_fast_path_gives():
 @pytest.mark.parametrize("scale", [1, 100])
 def test_in_place_the_gradient_is_the_same_for_every_size_of_row(classes, scale):
     logits, targets, frames, labels = random_batch(30, 9, classes, 2, scale=scale)
-    arguments, gradient = Labels(targets, frames, labels, 9), torch.empty_like(logits)
-    losses = _cuda_library.run(logits, arguments, Options(reduction="none"), gradient)
-    assert torch.equal(_cuda_library.run(logits, arguments, Options(reduction="none"), logits), losses)
+    arguments, gradient = TargetLabels(targets, frames, labels, 9), torch.empty_like(logits)
+    losses = _cuda_library.run(logits, arguments, LossOptions(reduction="none"), gradient)
+    assert torch.equal(_cuda_library.run(logits, arguments, LossOptions(reduction="none"), logits), losses)
     assert torch.equal(logits, gradient)
 
 
@@ -168,7 +170,7 @@ def test_what_does_not_fit_makes_nan_and_nothing_else(wrong, is_padded):
     gradient = torch.zeros_like(logits)
     held = targets if is_padded else targets.flatten()
     losses = _cuda_library.run(
-        logits, Labels(held, frames, labels, held.shape[-1]), Options(reduction="none"), gradient
+        logits, TargetLabels(held, frames, labels, held.shape[-1]), LossOptions(reduction="none"), gradient
     )
     untouched = [0, 2] if is_padded or wrong != "labels" else [0]
     assert losses[1].isnan()
@@ -182,9 +184,9 @@ def test_every_shape_of_a_block_knows_stars(labels):
     frames = min(labels + labels // 8 + 7, 2200)
     logits, targets, *lengths = random_batch(frames, max(labels, 1), 40, 1)
     targets[:, :: max(labels // 3, 1)] = STAR
-    options = Options(star=STAR, reduction="none")
+    options = LossOptions(star=STAR, reduction="none")
     gradient, expected = torch.empty_like(logits), torch.empty_like(logits.double())
-    arguments = Labels(targets, *lengths, targets.shape[1])
+    arguments = TargetLabels(targets, *lengths, targets.shape[1])
     loss = _cuda_library.run(logits, arguments, options, gradient)
     expected_loss = _loss_library.run(logits.double(), arguments, options, expected)
     torch.testing.assert_close(loss.double(), expected_loss, rtol=1e-6, atol=2e-6)
@@ -193,7 +195,7 @@ def test_every_shape_of_a_block_knows_stars(labels):
 
 def test_a_star_that_is_a_class_is_refused_by_the_kernels(kernels):
     logits, targets, frames, labels = random_batch(12, 3, 8, 3)
-    arguments, options = Labels(targets, frames, labels, 3), Options(star=7)
+    arguments, options = TargetLabels(targets, frames, labels, 3), LossOptions(star=7)
     with pytest.raises(ValueError, match=r"star: expected a number that is no class in \[0, 8\), found 7"):
         _cuda_library.run(logits, arguments, options, None)
     problem = problem_of(logits, arguments, options, None)

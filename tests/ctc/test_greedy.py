@@ -10,8 +10,8 @@ import torch
 import ctc
 from ctc import _native
 from ctc._device_greedy import collapsed_in_torch
-from ctc._inputs import host_lengths, on_host
 from ctc.greedy import _unpack, greedy_numpy
+from ctc.inputs import host_lengths, on_host
 
 
 def collapsed(log_probs_SV, frames, blank):

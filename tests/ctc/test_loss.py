@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import ctc
 from ctc import reference
-from ctc._loss_library import Labels, Options, run
+from ctc._loss_library import LossOptions, TargetLabels, run
 from tests.ctc.losses import assert_exact, ours, random_batch, relative_error, truth
 
 # Values
@@ -105,17 +105,17 @@ def test_the_gradient_of_a_confident_alignment_keeps_its_digits(margin, device):
 
 def test_the_extended_range_gives_what_the_fast_path_gives():
     logits, targets, frames, labels = random_batch(150, 40, 28, 2)
-    arguments = Labels(targets, frames, labels, 40)
+    arguments = TargetLabels(targets, frames, labels, 40)
     fast, slow = torch.empty_like(logits), torch.empty_like(logits)
-    losses = run(logits, arguments, Options(reduction="none"), fast)
-    torch.testing.assert_close(losses, run(logits, arguments, Options(reduction="none", extended_range=True), slow))
+    losses = run(logits, arguments, LossOptions(reduction="none"), fast)
+    torch.testing.assert_close(losses, run(logits, arguments, LossOptions(reduction="none", extended_range=True), slow))
     assert relative_error(fast, slow.double()) < 1e-6
 
 
 def test_every_instruction_set_gives_the_same():
     logits, targets, frames, labels = random_batch(150, 40, 28, 2)
     gradient = torch.empty_like(logits)
-    run(logits, Labels(targets, frames, labels, 40), Options(instruction_set="generic"), gradient)
+    run(logits, TargetLabels(targets, frames, labels, 40), LossOptions(instruction_set="generic"), gradient)
     expected = torch.autograd.grad(ctc.ctc_loss(logits.requires_grad_(), targets, frames, labels), logits)[0]
     assert relative_error(gradient, expected.double()) < 1e-6
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import ctc
-from ctc import _loss_library, memory
-from ctc._loss_library import Labels, Options
+from ctc import _loss_library, loss, memory
+from ctc._loss_library import LossOptions, TargetLabels
 from ctc.memory import GradientPool
-from tests.ctc.losses import random_batch
+from tests.ctc.losses import random_batch, random_layout
 
 
 @pytest.fixture
@@ -54,6 +54,24 @@ def test_a_pool_gives_the_strides_that_torch_would_give():
         assert GradientPool().empty_like(layout).stride() == torch.empty_like(layout).stride()
 
 
+@pytest.mark.parametrize("kind", ["compiled node", "operator", "torch.compile", "module"])
+def test_logits_of_any_layout_have_a_gradient_with_memory_of_its_own(kind, monkeypatch):
+    monkeypatch.setattr(memory, "SMALLEST_POOLED_BYTES", 1)
+    if kind == "operator":
+        monkeypatch.setattr(loss._compiled_loss, "function", lambda: None)
+    compiled = torch.compile(ctc.ctc_loss, backend="aot_eager", dynamic=False)
+    call = {"torch.compile": compiled, "module": ctc.CTCLoss()}.get(kind, ctc.ctc_loss)
+    for seed in range(6 if kind == "torch.compile" else 300):
+        T, B, V, dtype = 2 + seed % 7, 1 + seed % 3, 2 + seed % 5, (torch.float32, torch.bfloat16)[seed % 2]
+        x = random_layout((T, B, V), seed, dtype)
+        rest = torch.randint(1, V, (B, 2)), torch.full((B,), T), torch.tensor([2, 1, 0][:B])
+        leaf = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(call(leaf, *rest), leaf)
+        copy_of_x = x.clone(memory_format=torch.contiguous_format).requires_grad_()
+        (wanted,) = torch.autograd.grad(ctc.ctc_loss(copy_of_x, *rest), copy_of_x)
+        assert torch.equal(gradient, wanted), (seed, x.stride())
+
+
 def test_a_module_with_a_pool_can_be_copied_and_pickled():
     module = ctc.CTCLoss(blank=3)
     for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
@@ -86,9 +104,9 @@ def test_gradients_past_the_caches_are_those_of_one_utterance_wherever_their_row
     lengths = torch.randint(10, frames + 1, (batch,)), torch.full((batch,), 5)
     room = torch.full((frames * batch * (classes + 3) + 1,), 7.0)
     gradient = room[1:].view(frames, batch, classes + 3)
-    options = Options(reduction="none", instruction_set=instruction_set)
+    options = LossOptions(reduction="none", instruction_set=instruction_set)
     try:
-        _loss_library.run(logits, Labels(targets, *lengths, 5), options, gradient[:, :, :classes])
+        _loss_library.run(logits, TargetLabels(targets, *lengths, 5), options, gradient[:, :, :classes])
     except ValueError as refused:
         pytest.skip(str(refused))
     assert gradient.nbytes > 8e6
@@ -97,6 +115,6 @@ def test_gradients_past_the_caches_are_those_of_one_utterance_wherever_their_row
     for i in range(0, batch, 7):
         one = logits[:, i : i + 1].clone()
         alone = torch.empty_like(one)
-        own = Labels(targets[i : i + 1], lengths[0][i : i + 1], lengths[1][i : i + 1], 5)
+        own = TargetLabels(targets[i : i + 1], lengths[0][i : i + 1], lengths[1][i : i + 1], 5)
         _loss_library.run(one, own, options, alone)
         assert torch.equal(gradient[:, i, :classes], alone[:, 0])

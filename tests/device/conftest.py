@@ -5,9 +5,9 @@ import torch
 
 from common.convolution import products
 from ctc import _compiled_loss, _loss_library, monotonic
+from fastconformer.transducer import _loss_library as transducer_loss_library
+from fastconformer.transducer import decoder as transducer_decoder
 from tests.device import mirror
-from transducer import _loss_library as transducer_loss_library
-from transducer import decoder as transducer_decoder
 
 try:
     mirror.load()

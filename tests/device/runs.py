@@ -5,17 +5,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import fastconformer.train
 import jasper.train
-import transducer.train
 from common import config
 from fastpitch import train as fastpitch_train
 from fastpitch.vocoders import train as vocoder_train
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
+from tests.fastconformer import runs as transducer_runs
 from tests.fastpitch import runs as fastpitch_runs
 from tests.fastpitch.vocoders import corpus as vocoder_corpus
 from tests.jasper import runs as jasper_runs
 from tests.training import REPOSITORY
-from tests.transducer import runs as transducer_runs
 from tests.wav2vec2 import runs as wav2vec2_runs
 from wav2vec2 import finetune, pretrain
 
@@ -89,7 +89,7 @@ def logging_rarely(cfg: Any) -> Any:
 COMMANDS = {
     "jasper": Command(jasper_runs.write_corpus, jasper_config, jasper.train.main),
     "fastpitch": Command(fastpitch_runs.write_corpus, fastpitch_config, fastpitch_train.main),
-    "transducer": Command(jasper_runs.write_corpus, transducer_config, transducer.train.main),
+    "fastconformer": Command(jasper_runs.write_corpus, transducer_config, fastconformer.train.main),
     "hifigan": Command(vocoder_corpus.write_corpus, hifigan_config, vocoder_train.main),
     "waveglow": Command(vocoder_corpus.write_corpus, waveglow_config, vocoder_train.main),
     "pretrain": Command(wav2vec2_runs.write_corpus, pretrain_config, pretrain.main, "stop_at", {"train": 40}),

@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from common.cuda_graphs import GraphRunner
-from common.distributed import World, data_parallel, gradient_sync
+from common.devices.distributed import World, data_parallel, gradient_sync
+from common.devices.graphs import GraphRunner
 from tests.device.runs import COMMANDS, TOLERANCES, logging_rarely
 from tests.training import logged
 

@@ -6,14 +6,14 @@ import jasper
 from common.features import LogMelConfig
 from common.recognition.tensors import padded
 from common.text.pieces import Pieces
+from fastconformer.recognizer import Recognizer as TransducerRecognizer
 from fastpitch.vocoders.vocoder import Denoiser, load_generator, load_vocoder
 from tests.device.mirror import counted
+from tests.fastconformer import tiny as transducer_tiny
 from tests.fastpitch.tiny import tiny_synthesizer
 from tests.fastpitch.vocoders.small import ISTFT, random_mel, save_hifigan, save_waveglow
 from tests.jasper.tiny import save_tiny
-from tests.transducer import tiny as transducer_tiny
 from tests.wav2vec2.small import ctc_model
-from transducer.recognizer import Recognizer as TransducerRecognizer
 from wav2vec2.recognizer import Recognizer
 
 pytestmark = pytest.mark.usefixtures("plain_cpu")

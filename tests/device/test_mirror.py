@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.host_copy import HostCopy
+from common.devices.host_copy import HostCopy
 from tests.device import mirror
 from tests.device.mirror import counted, no_waits
 

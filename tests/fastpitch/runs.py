@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.run import NAME, Run
 from tests.training import directory_of
@@ -28,7 +29,7 @@ def write_corpus(root: Path, *, train: int = 12, validation: int = 5) -> Path:
             samples = np.concatenate([tone(letter, 700 + 100 * (i % 2)) for letter in text])
             noise = 0.01 * random.standard_normal(len(samples))
             id_ = f"{subset.upper()}-{i:04d}"
-            audio.write(root / subset / "wavs" / f"{id_}.wav", (0.5 * samples + noise).astype(np.float32), RATE)
+            waveform.write(root / subset / "wavs" / f"{id_}.wav", (0.5 * samples + noise).astype(np.float32), RATE)
             lines.append(f"{id_}|{text}|{text}\n")
         (root / subset / "metadata.csv").write_text("".join(lines))
     return root

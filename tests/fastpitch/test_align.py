@@ -9,12 +9,12 @@ from common.config import ConfigError
 from fastpitch import align
 from fastpitch.acoustic.config import Config, DataConfig
 from fastpitch.acoustic.data import read_tensor
-from fastpitch.align import Span, durations_of, phonemes_of
+from fastpitch.align import TimeSpan, durations_of, phonemes_of
 from fastpitch.front.symbols import TextConfig, TextError, TextProcessor
 from tests.data import shared
 
 TEXT = TextConfig(ambiguous_words="first", prepend_space=True, append_space=True)
-SPANS = [[Span(0.2, 0.3), Span(0.3, 0.4), Span(0.4, 0.6)], [Span(0.8, 0.9), Span(0.9, 1.0)]]
+SPANS = [[TimeSpan(0.2, 0.3), TimeSpan(0.3, 0.4), TimeSpan(0.4, 0.6)], [TimeSpan(0.8, 0.9), TimeSpan(0.9, 1.0)]]
 
 
 def said(text: str, config: TextConfig = TEXT):
@@ -59,7 +59,7 @@ def test_without_a_folder_or_clips_there_is_nothing_to_align(tmp_path):
 def test_without_pocketsphinx_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(align.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="pocketsphinx is not installed; pip install pocketsphinx"):
-        align.Aligner()
+        align.PhonemeAligner()
 
 
 @pytest.fixture

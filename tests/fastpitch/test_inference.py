@@ -8,8 +8,9 @@ import pytest
 import soundfile
 import torch
 
-from common import checkpoint, config
+from common import config
 from common.config import ConfigError
+from common.runs import checkpoint
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import Config
 from fastpitch.inference import command_line, main, read_mel

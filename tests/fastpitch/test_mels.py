@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.config import to_dict
 from common.data.manifest import read_sources
 from common.features import TTS
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoint_import import FORMAT, read
 from fastpitch.acoustic.config import Config, RefinerConfig
 from fastpitch.acoustic.model import FastPitch
@@ -18,7 +18,7 @@ from fastpitch.front.symbols import TextProcessor
 from fastpitch.mels import MelsConfig, main
 from fastpitch.pack import as_spoken
 from fastpitch.vocoders.config import DataConfig
-from fastpitch.vocoders.training.data import Segment, SegmentDataset
+from fastpitch.vocoders.training.data import ClipSegment, SegmentDataset
 from tests.data import shared
 from tests.fastpitch.tiny import LETTERS, SMALL, tiny_model
 from tests.fastpitch.vocoders.corpus import LENGTHS, write_corpus
@@ -48,7 +48,7 @@ def test_a_spectrogram_has_the_frames_of_its_clip_and_is_what_fine_tuning_reads(
         mel_MT = np.load(cfg.output / f"c{index}.npy")
         assert mel_MT.shape == (80, 1 + LENGTHS[index] // 256)
         assert np.isfinite(mel_MT).all()
-        assert isinstance(clips[index], Segment)
+        assert isinstance(clips[index], ClipSegment)
 
 
 def test_the_model_may_be_a_voice_by_its_name(cfg, tmp_path, monkeypatch):

@@ -8,12 +8,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ctc.monotonic
-from common import audio, checkpoint, config
-from common.course import EveryConfig
+from common import config
+from common.audio import waveform
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
 from common.data.manifest import ManifestError
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.training.course import EveryConfig
+from common.training.state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import write_tensor
@@ -133,7 +135,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus
 
 
 def with_clip(root: Path, name: str, text: str, samples: np.ndarray) -> None:
-    audio.write(root / "train" / "wavs" / f"{name}.wav", samples, RATE)
+    waveform.write(root / "train" / "wavs" / f"{name}.wav", samples, RATE)
     with (root / "train" / "metadata.csv").open("a") as file:
         file.write(f"{name}|{text}|{text}\n")
 

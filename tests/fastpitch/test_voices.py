@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import fastpitch
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch import pack, voices
 from fastpitch.acoustic.config import Config
 from tests.fastpitch import tiny

@@ -12,21 +12,21 @@ import numpy as np
 import soundfile
 
 import jasper.recognizer
-from common.checkpoint import CheckpointError
 from common.config import ConfigError
 from common.data.manifest import ManifestError, read_manifest
+from common.runs.checkpoint import CheckpointError
 from common.text.pieces import read_pieces
 from common.text.vocabulary import VocabularyError
+from fastconformer.checkpoints import reading
 from fastpitch.front import ssml
 from fastpitch.front.control import ControlError
 from fastpitch.front.languages import TextError
+from tests.fastconformer.checkpoints import archives
 from tests.fuzz.reader import Reader
 from tests.jasper.test_nemo_import import description, nemo_names
 from tests.jasper.test_nemo_import import write as write_nemo
 from tests.jasper.tiny import random_weights, tiny_config
-from tests.transducer.checkpoints import archives
 from tests.wav2vec2.small import ctc_model
-from transducer.checkpoints import reading
 from trt.serving.limits import Limits, RequestError
 from wav2vec2.checkpoints import huggingface
 from wav2vec2.checkpoints.loading import load_model

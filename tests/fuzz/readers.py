@@ -14,11 +14,12 @@ import soundfile
 import torch
 
 import ctc
-from common import audio, checkpoint
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.config import ConfigError, load
 from common.data.manifest import ManifestError, read_manifest
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from ctc.arpa import ArpaError, write_arpa
 from ctc.ngram import estimate
 from tests.fuzz import foreign, served, structures
@@ -121,7 +122,7 @@ def recordings() -> Reader:
         held = io.BytesIO()
         soundfile.write(held, samples, 16000, format=suffix.upper(), subtype=subtype)
         seeds.append((f".{suffix}", held.getvalue()))
-    return Reader(seeds, lambda path: audio.read(path, sample_rate=16000), (AudioError,))
+    return Reader(seeds, lambda path: waveform.read(path, sample_rate=16000), (AudioError,))
 
 
 def manifests() -> Reader:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from common import audio
-from common.audio import AudioError
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.config import ConfigError
 from common.recognition.rescoring import read_lists
 from common.recognition.transcripts import Transcript, Word
 from fastpitch.front import inputs, planning
-from fastpitch.front.control import ControlError, Speaker
+from fastpitch.front.control import ControlError, SpeakerStatistics
 from fastpitch.front.languages import TextError
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import TextProcessor
@@ -48,12 +48,13 @@ FACTS: dict[str, Any] = {
 
 def exported() -> Reader:
     """ONNX files of recognisers, their metadata, and a recording that they hear."""
-    from trt.engines import _model
-    from trt.runtime import ModelError, Recognizer
+    from trt.engines.building import _model
+    from trt.facts import ModelError
+    from trt.runtime.recognizer import Recognizer
 
     with tempfile.TemporaryDirectory() as folder:
         heard = Path(folder) / "a.wav"
-        audio.write(heard, 0.1 * np.sin(np.arange(3200) / 7).astype(np.float32), RATE)
+        waveform.write(heard, 0.1 * np.sin(np.arange(3200) / 7).astype(np.float32), RATE)
         sound = heard.read_bytes()
 
     def read(path: Path) -> None:
@@ -65,7 +66,7 @@ def exported() -> Reader:
             path = path.with_suffix(".onnx")
             path.write_bytes(small_onnx({key: value for key, _, value in told}))
         _model(path, "fp32")
-        recording = audio.Held(sound, "a.wav")
+        recording = waveform.Held(sound, "a.wav")
         for transcript in Recognizer(path, threads=1).stream([recording]):
             str(transcript.text)
 
@@ -131,7 +132,7 @@ def small_onnx(metadata: dict[bytes, bytes], labels: int = 4) -> bytes:
 
 def engines() -> Reader:
     """What stands beside an engine of TensorRT."""
-    from trt.engines import EngineError, check, check_shape
+    from trt.engines.building import EngineError, check, check_shape
 
     content = b"engine"
     described = {
@@ -297,11 +298,11 @@ def answers() -> Reader:
 
 def tensors() -> Reader:
     """The steps of a recogniser in Triton: any error is answered for its own request, but none may crash or hang."""
-    from trt.serving.triton.steps import Decoder, Sound
+    from trt.serving.triton.steps import TritonDecoder, TritonSound
 
     facts = {key: FACTS[key] for key in ("labels", "blank", "separator", "sample_rate", "seconds_per_frame")}
-    sound = Sound({"bucket": 500, "features": None}, Path())
-    decoder = Decoder({"facts": facts, "inputs": ["log_probs_BSV", "frames_B"]}, Path())
+    sound = TritonSound({"bucket": 500, "features": None}, Path())
+    decoder = TritonDecoder({"facts": facts, "inputs": ["log_probs_BSV", "frames_B"]}, Path())
 
     def read(path: Path) -> None:
         content = path.read_bytes().ljust(64, b"\0")
@@ -320,7 +321,7 @@ def tensors() -> Reader:
 
 def documents() -> Reader:
     """Texts, phrase files and documents to be spoken, planned for a voice that spells."""
-    processor, voices = TextProcessor(LETTERS), [Speaker(150.0, 30.0), Speaker(220.0, 40.0)]
+    processor, voices = TextProcessor(LETTERS), [SpeakerStatistics(150.0, 30.0), SpeakerStatistics(220.0, 40.0)]
     seeds = [
         (
             ".txt",
@@ -376,7 +377,7 @@ def containers() -> Reader:
     m4a = box(b"ftyp", b"M4A \0\0\2\0M4A mp42isom") + movie + box(b"mdat", bytes(range(256)) * 8)
     webm = b"\x1aE\xdf\xa3\x9fB\x86\x81\x01B\xf7\x81\x01B\x82\x84webmB\x87\x81\x04" + bytes(range(200))
     seeds = [(".m4a", m4a), (".mp4", m4a), (".webm", webm), (".amr", b"#!AMR\n" + bytes(range(200))), (".wav", m4a)]
-    return Reader(seeds, lambda path: audio.read(path, sample_rate=RATE), (AudioError,))
+    return Reader(seeds, lambda path: waveform.read(path, sample_rate=RATE), (AudioError,))
 
 
 READERS = (exported, engines, captions, answers, tensors, documents, lists, containers)

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import torch
 
 import jasper.recognizer
-from common import checkpoint, config
+from common import config
+from common.runs import checkpoint
+from fastconformer.checkpoints import own, reading
 from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.speaking import synthesizer
@@ -19,7 +21,6 @@ from tests.fastpitch import tiny as fastpitch_tiny
 from tests.fastpitch.vocoders.small import save_hifigan, save_waveglow
 from tests.jasper.tiny import save_tiny
 from tests.wav2vec2.small import ctc_model
-from transducer.checkpoints import own, reading
 from wav2vec2.checkpoints import fairseq
 from wav2vec2.checkpoints.loading import load_model
 
@@ -43,7 +44,7 @@ def models() -> dict[str, Model]:
         folder = Path(name)
         loads: dict[str, Callable[[Path], object]] = {
             "jasper": jasper.recognizer.load_model, "fastpitch": _speak, "hifigan": _load_vocoder,
-            "waveglow": _load_vocoder, "wav2vec2": load_model, "transducer": reading.read_model,
+            "waveglow": _load_vocoder, "wav2vec2": load_model, "fastconformer": reading.read_model,
         }  # fmt: skip
         save_tiny(folder / "jasper.pt")
         save_hifigan(folder / "hifigan.pt")
@@ -54,16 +55,16 @@ def models() -> dict[str, Model]:
         checkpoint.save(folder / "fastpitch.pt", described)
         hears = ctc_model()
         fairseq.export(folder / "wav2vec2.pt", hears.state_dict(), hears.wav2vec2.config)
-        checkpoint.save(folder / "transducer.pt", transducer_state())
+        checkpoint.save(folder / "fastconformer.pt", transducer_state())
         for kind, load in loads.items():
             found[kind] = Model(checkpoint.load(folder / f"{kind}.pt"), load)
     return found
 
 
 def transducer_state() -> dict[str, Any]:
-    from tests.transducer.checkpoints import archives
-    from transducer.checkpoints import nemo
-    from transducer.config import Config
+    from fastconformer.checkpoints import nemo
+    from fastconformer.config import Config
+    from tests.fastconformer.checkpoints import archives
 
     with tempfile.TemporaryDirectory() as name:
         imported = nemo.read(archives.write(Path(name) / "model.nemo", archives.files()))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from jasper.config import Config
 from jasper.run import NAME, Run
 from tests.training import directory_of
@@ -28,7 +29,7 @@ def write_corpus(root: Path, *, train: int = 12, validation: int = 5) -> Path:
             samples = [np.sin(np.arange(1600) * 0.02 * (3 + ord(letter) % 29)) for letter in text]
             noise = 0.01 * random.standard_normal(1600 * len(text))
             id_ = f"1-2-{i:04d}"
-            audio.write(chapter / f"{id_}.flac", (0.5 * np.concatenate(samples) + noise).astype(np.float32), 16000)
+            waveform.write(chapter / f"{id_}.flac", (0.5 * np.concatenate(samples) + noise).astype(np.float32), 16000)
             lines.append(f"{id_} {text.upper()}\n")
         (chapter / "1-2.trans.txt").write_text("".join(lines))
     return root

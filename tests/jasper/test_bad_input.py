@@ -249,7 +249,7 @@ def test_a_transcript_longer_than_its_frames_ends_training_or_is_left_out(record
     manifest = tmp_path / "train.jsonl"
     texts = {"first": "good", "last": "x" * 101}  # 2 s are 100 output frames
     lines = [
-        {"id": id, "audio_filepath": str(recordings[id]), "duration": 1.0, "text": text} for id, text in texts.items()
+        {"id": id, "audio_filepath": str(recordings[id]), "duration": 2.0, "text": text} for id, text in texts.items()
     ]
     manifest.write_text("\n".join(map(json.dumps, lines)))
     cfg = tiny_config(train=(str(manifest),), on_error=on_error, workers=0)

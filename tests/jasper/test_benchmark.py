@@ -6,7 +6,7 @@ import torch
 from common import benchmark as rows_of
 from common.config import ConfigError
 from common.convolution import native, products
-from common.logging import processor_flags
+from common.machine import processor_flags
 from jasper import benchmark
 from jasper.benchmark import BenchmarkConfig
 from tests.jasper.tiny import DENSE, run, save_tiny

@@ -8,8 +8,8 @@ import soundfile
 import torch
 
 import jasper
-from common import distributed
 from common.data.manifest import Utterance, write_jsonl
+from common.devices import distributed
 from common.recognition.scoring import Evaluation
 from jasper import data, evaluation
 from tests.jasper.tiny import run, save_tiny
@@ -123,11 +123,11 @@ def test_a_mistake_is_one_line(model, capsys, arguments, message):
     assert message in said.err[0]
 
 
-def test_a_network_that_gives_nan_names_the_utterances(manifest, tmp_path, capsys):
+def test_weights_that_are_no_numbers_are_named_before_anything_is_evaluated(manifest, tmp_path, capsys):
     broken = save_tiny(tmp_path / "broken.pt")
     state = torch.load(broken, weights_only=True)
     state["weights"]["decoder.bias"].fill_(float("nan"))
     torch.save(state, broken)
     said = run(capsys, "jasper.evaluation", broken, manifest, "--workers", 0, "--ema", "false", "--batch_size", 2)
     assert said.status == 2
-    assert said.err[-1].startswith("error: the network gives NaN in fp32 for one of e, d; take bf16 or fp32")
+    assert f"{broken}: decoder.bias is damaged: " in said.err[-1]

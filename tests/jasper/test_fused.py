@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from common.cuda_graphs import GraphRunner
-from common.precision import cast_for_inference, float32_math
+from common.devices.graphs import GraphRunner
+from common.devices.precision import cast_for_inference, float32_math
 from jasper.config import BlockConfig, ModelConfig
 from jasper.fused import fuse
 from jasper.model import Jasper

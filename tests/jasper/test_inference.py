@@ -8,7 +8,8 @@ import torch
 
 import ctc
 import jasper
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.data.manifest import Utterance, write_jsonl
 from ctc.ngram import estimate
 from tests.data import shared
@@ -138,7 +139,7 @@ def test_manifests_with_transcripts_end_in_a_word_error_rate(model, files, tmp_p
 
 def test_longer_utterances_of_manifests_can_be_left_out(model, files, tmp_path, capsys):
     manifest = tmp_path / "m.jsonl"
-    write_jsonl(manifest, [Utterance(id=f.stem, audio=f, seconds=audio.info(f).seconds, text="") for f in files])
+    write_jsonl(manifest, [Utterance(id=f.stem, audio=f, seconds=waveform.info(f).seconds, text="") for f in files])
     said = run(capsys, "jasper.inference", model, manifest, "--max_seconds", 1.7)
     assert [line.split("\t")[0] for line in said.out] == ["b"]
 
@@ -210,7 +211,7 @@ def test_help_is_the_manual(capsys):
 def test_processes_share_the_recordings_and_one_writes(tmp_path):
     save_tiny(tmp_path / "tiny.pt")
     for i in range(5):
-        audio.write(
+        waveform.write(
             tmp_path / f"{i}.wav", (0.1 * np.sin(np.arange(8000) * (0.02 + 0.01 * i))).astype(np.float32), 16000
         )
     (tmp_path / "2.wav").write_bytes(b"no audio")

@@ -13,8 +13,8 @@ import yaml
 
 import jasper
 import jasper.recognizer
-from common.checkpoint import CheckpointError
 from common.features import LogMelConfig
+from common.runs.checkpoint import CheckpointError
 from jasper import importing
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper
@@ -46,8 +46,9 @@ def description(cfg: Config) -> dict[str, Any]:
     features |= {"n_fft": 512, "frame_splicing": 1, "dither": 1e-5, "normalize": "per_feature", "stft_conv": False}
     return {
         "target": "nemo.collections.asr.models.ctc_models.EncDecCTCModel",
-        "preprocessor": {"_target_": "nemo.Preprocessor", **features},
-        "encoder": {"_target_": "nemo.E", "feat_in": 64, "activation": "relu", "conv_mask": True, "jasper": blocks},
+        "preprocessor": {"_target_": "nemo.AudioToMelSpectrogramPreprocessor", **features},
+        "encoder": {"_target_": "nemo.ConvASREncoder", "feat_in": 64, "activation": "relu", "conv_mask": True,
+                    "jasper": blocks},
         "decoder": {"feat_in": 16, "num_classes": len(cfg.model.labels), "vocabulary": list(cfg.model.labels)},
         "optim": {"name": "novograd"},
     }  # fmt: skip
@@ -199,9 +200,12 @@ def test_an_unpacked_archive_is_read(parts, tmp_path):
 
 def test_descriptions_of_other_days_mean_the_same(parts, tmp_path):
     cfg, described, files = parts
+    classes = {
+        "preprocessor": "AudioToMelSpectrogramPreprocessor", "encoder": "ConvASREncoder", "decoder": "ConvASRDecoder",
+    }  # fmt: skip
     before_1 = described | {
-        name: {"cls": "nemo.X", "params": {k: v for k, v in described[name].items() if k != "_target_"}}
-        for name in ("preprocessor", "encoder", "decoder")
+        name: {"cls": f"nemo.{cls}", "params": {k: v for k, v in described[name].items() if k != "_target_"}}
+        for name, cls in classes.items()
     }
     refers = described | {"labels": list(cfg.model.labels), "rate": "${model.sr}", "sr": 16000}
     refers |= {"decoder": described["decoder"] | {"vocabulary": "${labels}"}}

@@ -12,14 +12,14 @@ import torch
 
 import ctc
 import jasper
-from common import audio
-from common.audio import AudioError
+from common.audio import waveform
+from common.audio.silence import SILENCE_HOP, trim_silence
+from common.audio.waveform import AudioError
 from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.features import LogMel
-from common.recognition.chunks import Piece
+from common.recognition.chunks import AudioChunk
 from common.recognition.decoding import DecodingOptions
-from common.silence import SILENCE_HOP, trim_silence
 from ctc.ngram import estimate
 from jasper.recognizer import Recognizer
 from tests.data import shared
@@ -70,7 +70,7 @@ def test_an_utterance_gives_the_same_alone_and_in_a_padded_batch(golden, clips):
 
 
 def test_the_documented_steps_give_what_transcribe_gives(golden, clips):
-    samples = trim_silence(audio.read(clips[0], sample_rate=RATE).samples).samples
+    samples = trim_silence(waveform.read(clips[0], sample_rate=RATE).samples).samples
     features, frames = golden.features(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
     log_probs, frames = golden.model(features, frames)
     (transcript,) = golden.transcribe([clips[0]], keep_log_probs=True)
@@ -79,7 +79,7 @@ def test_the_documented_steps_give_what_transcribe_gives(golden, clips):
 
 def test_a_long_recording_in_chunks_gives_what_it_gives_at_once(golden, clips):
     asr = without_normalisation(golden)
-    samples = np.concatenate([audio.read(clip, sample_rate=RATE).samples for clip in clips])[: 30 * RATE]
+    samples = np.concatenate([waveform.read(clip, sample_rate=RATE).samples for clip in clips])[: 30 * RATE]
     (whole,) = asr.transcribe([samples], chunk_seconds=1e6, keep_log_probs=True)
     (chunked,) = asr.transcribe([samples], chunk_seconds=26, batch_size=3, keep_log_probs=True)
     # The context of this model is 8.8 s to each side: of 26 s, 8.3 are kept. Log-probabilities reach -80 without
@@ -140,7 +140,7 @@ def test_words_have_times_and_confidence_within_the_recording(golden, clips):
 
 
 def test_silence_in_front_moves_the_words_by_its_length(golden, clips):
-    samples = audio.read(clips[0], sample_rate=RATE).samples
+    samples = waveform.read(clips[0], sample_rate=RATE).samples
     silence = np.zeros(32 * SILENCE_HOP, np.float32)  # silence is cut in steps of this
     plain, later = golden.transcribe([np.concatenate([silence, samples]), np.concatenate([silence, silence, samples])])
     assert later.text == plain.text
@@ -151,13 +151,13 @@ def test_silence_in_front_moves_the_words_by_its_length(golden, clips):
 
 
 def test_any_sample_rate_and_number_of_channels_is_taken(golden, clips, tmp_path):
-    samples = audio.read(clips[0], sample_rate=RATE).samples
-    high = audio.resample(samples, RATE, 96_000)
+    samples = waveform.read(clips[0], sample_rate=RATE).samples
+    high = waveform.resample(samples, RATE, 96_000)
     path = tmp_path / "stereo.wav"
     soundfile.write(path, np.stack([1.5 * high, 0.5 * high], axis=1), 96_000, subtype="FLOAT")
     (stereo,) = golden.transcribe([path])
     assert stereo.seconds == pytest.approx(len(samples) / RATE, abs=1e-3)
-    same = golden.transcribe([audio.read(path, sample_rate=RATE).samples])[0]
+    same = golden.transcribe([waveform.read(path, sample_rate=RATE).samples])[0]
     assert stereo.words == same.words
 
 
@@ -283,7 +283,7 @@ def test_a_language_model_and_hot_words_are_heard_as_by_wav2vec2(tiny, monkeypat
     monkeypatch.setattr(
         tiny.__class__, "_log_probs", lambda self, samples: log_probs_SV[None].repeat(len(samples), 1, 1)
     )
-    monkeypatch.setattr(tiny.__class__, "_pieces", lambda *_: [Piece(0, len(noise(1)), 0, len(log_probs_SV))])
+    monkeypatch.setattr(tiny.__class__, "_pieces", lambda *_: [AudioChunk(0, len(noise(1)), 0, len(log_probs_SV))])
     arpa = tmp_path / "words.arpa"
     ctc.write_arpa(arpa, estimate([["the", "cat", "sat"]], order=2))
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import jasper
-from common import audio, checkpoint
+from common.audio import waveform
 from common.data.manifest import Utterance, write_jsonl
-from common.logging import RunLogger
-from common.metrics import word_errors
+from common.recognition.metrics import word_errors
 from common.recognition.scoring import Evaluation
+from common.runs import checkpoint
+from common.runs.logging import RunLogger
 from jasper import report
 from jasper.report_charts import log_chart
 from jasper.report_page import render, smoothed
@@ -30,7 +31,7 @@ def run_dir(tmp_path_factory) -> Path:
         seconds = 1.0 + 0.3 * i
         tone = np.sin(np.arange(round(16000 * seconds)) * (0.05 + 0.1 * i))
         path = folder / f"{i}.flac"
-        audio.write(path, (0.2 * tone + 0.05 * random.standard_normal(len(tone))).astype(np.float32), 16000)
+        waveform.write(path, (0.2 * tone + 0.05 * random.standard_normal(len(tone))).astype(np.float32), 16000)
         utterances.append(Utterance(id=name, audio=path, seconds=seconds, text=text))
     write_jsonl(folder / "dev.jsonl", utterances)
     save_tiny(folder / "jasper_best.pt", tiny_config(root=folder, validation=("dev.jsonl",)))

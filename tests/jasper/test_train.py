@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from common import audio, checkpoint, config
+from common import config
+from common.audio import waveform
 from common.augmentation import SpecAugmentConfig
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError, loader
 from common.data.manifest import ManifestError
 from common.data.perturbation import PerturbationConfig
 from common.recognition.training import weighted
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from jasper.config import Config
 from jasper.run import NAME, Run
 from jasper.train import main, update
@@ -62,7 +65,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     """Batch normalisation sees micro-batches, so each utterance is its own copy: all statistics are the same."""
     cfg = toy_config(corpus, tmp_path / "a", ema=0.0)
     blocks = tuple(replace(block, dropout=0.0) for block in cfg.model.blocks)
-    cfg = replace(cfg, model=replace(cfg.model, blocks=blocks), features=replace(cfg.features, dither=0.0))
+    cfg = replace(cfg, model=replace(cfg.model, blocks=blocks))
     updates = []
     for parts in (1, 2, 4):
         with directory_of(replace(cfg, output_dir=tmp_path / str(parts)), NAME) as directory:
@@ -79,7 +82,7 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
 
 def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(tmp_path):
     root = write_corpus(tmp_path / "corpus", train=8)
-    audio.write(root / "train-clean" / "1" / "2" / "1-2-0009.flac", 0.1 * np.ones(3200, np.float32), 16000)
+    waveform.write(root / "train-clean" / "1" / "2" / "1-2-0009.flac", 0.1 * np.ones(3200, np.float32), 16000)
     with (root / "train-clean" / "1" / "2" / "1-2.trans.txt").open("a") as file:
         file.write("1-2-0009 FAR TOO MANY WORDS FOR A FIFTH OF A SECOND\n")
     cfg = toy_config(root, tmp_path / "run", batch_size=3)
@@ -130,6 +133,24 @@ def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which
     assert all(torch.equal(before[name], after[name]) for name in kept)
 
 
+def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configured_one(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path / "first", steps=1)
+    main(cfg)
+    start = checkpoint.saved_steps(tmp_path / "first", "jasper")[0][1]
+    other = toy_config(corpus, tmp_path / "second", checkpoint=start, steps=1)
+    wide = replace(other.model, blocks=tuple(replace(block, filters=2 * block.filters) for block in cfg.model.blocks))
+    other = replace(other, model=wide)
+    main(other)
+    assert main(replace(other, steps=2)).step == 2
+    assert config.load(Config, tmp_path / "second" / "config.toml").model == cfg.model
+    assert [line for line in events(tmp_path / "second") if line.startswith(f"{start}: ")] == [
+        f"{start}: its architecture counts: model.blocks",
+        f"{start}: taken",
+    ]
+    with pytest.raises(CheckpointError, match=r"\d% of its numbers fit this model, expected at least 50%: blocks.*"):
+        main(replace(other, from_checkpoint="half", output_dir=tmp_path / "third"))
+
+
 def test_the_longest_batch_can_be_tried_first(corpus, tmp_path, capsys):
     assert main(toy_config(corpus, tmp_path, dry_run=True)).step == 0
     assert "the longest batch fits: (4, " in capsys.readouterr().out
@@ -155,7 +176,7 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
     no_dropout.write_text(config.to_toml(replace(cfg, model=replace(cfg.model, blocks=blocks))))
     shared = (
         "jasper.train", no_dropout, "--data.root", corpus, "--epochs", 3, "--ema", 0.9, "--data.pad_to_max", "true",
-        "--data.max_seconds", 3, "--model.sync_batch_norm", "true", "--features.dither", 0,
+        "--data.max_seconds", 3, "--model.sync_batch_norm", "true",
     )  # fmt: skip
     one = run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
     two = run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)
@@ -194,7 +215,7 @@ def test_the_learning_rate_of_the_first_step_is_the_warm_up_s_not_the_peak(corpu
     cfg = toy_config(corpus, tmp_path, steps=2)
     main(replace(cfg, schedule=replace(cfg.schedule, warmup=2)))
     rates = logged(tmp_path, "train_lrate")
-    assert rates == pytest.approx([cfg.optim.lr * 1 / 7, cfg.optim.lr * 2 / 7])
+    assert rates == pytest.approx([cfg.optim.lr * 2 / 7, cfg.optim.lr * 3 / 7])
     assert math.isfinite(logged(tmp_path)[0])
 
 

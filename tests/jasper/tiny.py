@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from common import checkpoint, config
+from common import config
+from common.runs import checkpoint
 from jasper.checkpoint_import import FORMAT
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper

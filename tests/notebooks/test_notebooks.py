@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from common import audio
+from common.audio import waveform
 from tests.fastpitch.speaking.test_synthesizer import save as save_fastpitch
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import save_tiny
@@ -19,7 +19,7 @@ NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_draws(path, tmp_path, monkeypatch):
-    audio.write(tmp_path / "talk.flac", noise(3.0), 16_000)
+    waveform.write(tmp_path / "talk.flac", noise(3.0), 16_000)
     models = {
         "CHECKPOINT": save_tiny(tmp_path / "m.pt"),
         "RECORDING": tmp_path / "talk.flac",

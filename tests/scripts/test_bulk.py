@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from common import audio
-from common.recognition.inputs import Item
+from common.audio import waveform
+from common.recognition.inputs import InputRecording
 from tests.jasper.tiny import run, save_tiny
 from tests.trt.serving.running import noise
 
@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[2]
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     for i in range(24):
-        audio.write(folder / f"{i:02}.wav", noise(0.5 + 0.1 * (i % 7), seed=i), 16_000)
+        waveform.write(folder / f"{i:02}.wav", noise(0.5 + 0.1 * (i % 7), seed=i), 16_000)
     return folder
 
 
@@ -89,7 +89,7 @@ def test_the_array_script_names_its_shard(tmp_path):
 
 def test_a_worker_of_ray_lists_what_it_cannot_read(checkpoint, corpus, tmp_path):
     (tmp_path / "b.wav").write_bytes(b"no sound")
-    items = [Item(path, path.stem, None) for path in (corpus / "00.wav", tmp_path / "b.wav")]
+    items = [InputRecording(path, path.stem, None) for path in (corpus / "00.wav", tmp_path / "b.wav")]
     worker = runpy.run_path(str(REPOSITORY / "scripts/bulk/ray_transcribe.py"))["Worker"](str(checkpoint), 1)
     found = worker({"place": [0, 1], "item": items})
     assert [bool(line) for line in found["line"]] == [True, False]

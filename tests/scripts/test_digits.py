@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common import audio
+from common.audio import waveform
 from common.data.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ def test_the_official_split_is_by_take(tmp_path):
     recordings = tmp_path / "recordings"
     recordings.mkdir()
     for name in ("3_ann_0", "3_ann_4", "3_ann_5", "0_bob_49"):
-        audio.write(recordings / f"{name}.wav", np.zeros(800, np.float32), 8000)
+        waveform.write(recordings / f"{name}.wav", np.zeros(800, np.float32), 8000)
     (recordings / "README.md").write_text("not a recording")
     told = run(tmp_path, tmp_path / "out")
     assert told.returncode == 0, told.stderr

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from common import checkpoint
 from common.data.synthetic import SyntheticConfig
+from common.runs import checkpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

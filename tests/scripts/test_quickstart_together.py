@@ -1,6 +1,7 @@
 """Trainings side by side: how they are shown, and how they end."""
 
 import io
+import os
 import signal
 import sys
 import threading
@@ -53,6 +54,10 @@ def saves_when_asked(task: Task) -> None:
     print("begins", flush=True)
     assert asked.wait(60)
     task.notes.write_text("saved")
+
+
+def notes_priority(task):
+    task.notes.write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def training(together, label, run, notes, message=""):
@@ -134,6 +139,18 @@ def test_cores_are_shared_by_work_and_each_has_one(together, tmp_path):
 
     assert [threads(share, 2) for share in (0.45, 0.35, 0.2)] == [1, 1, 1]
     assert [threads(share, 16) for share in (0.45, 0.35, 0.2)] == [7, 5, 3]
+
+
+def test_the_processor_is_shared_by_work_so_that_all_end_together(together, tmp_path):
+    notes = [tmp_path / name for name in ("most", "less", "least")]
+    shares = (0.44, 0.43, 0.13)
+    all_three = [
+        training(together, each.name, notes_priority, each)._replace(share=share)
+        for each, share in zip(notes, shares, strict=True)
+    ]
+    assert together.train_together(all_three, cores=2)
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    assert [int(each.read_text()) - before for each in notes] == [0, 0, 5]
 
 
 def test_a_terminal_shows_the_newest_step_of_each_in_one_line(together, tmp_path):

@@ -4,15 +4,15 @@ from typing import Literal
 
 import pytest
 
-from common import audio
+from common.audio import waveform
+from tests.fastconformer import golden
 from tests.fastpitch.speaking.test_synthesizer import save as save_letters
 from tests.fastpitch.tiny import speakers
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import tiny_config
-from tests.transducer import golden
 from tests.trt.models import save_fastpitch, save_jasper
 from tests.trt.serving.running import Served, noise, served
-from trt import export
+from trt.export import command
 from trt.serve import ServeConfig
 
 Head = Literal["auto", "transducer", "ctc"]
@@ -23,7 +23,7 @@ Decode = Literal["log_probs", "greedy"]
 def jasper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint, and m.onnx beside it."""
     path = save_jasper(tmp_path_factory.mktemp("jasper") / "m.pt", tiny_config())
-    export.main(export.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
+    command.main(command.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
     return path
 
 
@@ -36,7 +36,7 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if (name, head, decode) not in made:
             path = made[name, head, decode] = tmp_path_factory.mktemp(name) / "m.onnx"
             checkpoint = golden.folder() / f"{name}.nemo"
-            export.main(export.ExportConfig(checkpoint=checkpoint, out=path, head=head, decode=decode))
+            command.main(command.ExportConfig(checkpoint=checkpoint, out=path, head=head, decode=decode))
         return made[name, head, decode]
 
     return exported
@@ -53,7 +53,7 @@ def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a FastPitch of two speakers and a vocoder: tts.pt and v.pt, tts.onnx and v.onnx."""
     folder = tmp_path_factory.mktemp("voice")
     for path in (save_fastpitch(folder / "tts.pt", speakers(2)), save_hifigan(folder / "v.pt", ISTFT)):
-        export.main(export.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
+        command.main(command.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
     return folder
 
 
@@ -71,7 +71,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     paths = []
     for i, seconds in enumerate((0.5, 1.3, 3.0, 2.1, 0.8, 1.7)):
         paths.append(folder / f"{i}.{'flac' if i % 2 else 'wav'}")
-        audio.write(paths[-1], noise(seconds, seed=i), 16_000)
+        waveform.write(paths[-1], noise(seconds, seed=i), 16_000)
     return paths
 
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from common import checkpoint, config
+from common import config
+from common.runs import checkpoint
 from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.acoustic.config import ModelConfig

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common import audio
+from common.audio import waveform
+from fastconformer.recognizer import load as load_transducer
 from jasper.recognizer import load as load_jasper
+from tests.fastconformer import golden
 from tests.timing import importing, quickest
-from tests.transducer import golden
-from transducer.recognizer import load as load_transducer
 
 REPOSITORY = Path(__file__).parents[2]
 NEEDED = ("onnxruntime", "numpy", "soundfile", "soxr", "tyro")
@@ -48,7 +48,7 @@ def run(python: Path, *arguments: object) -> str:
 def test_recordings_are_transcribed_where_only_that_is_installed(python, jasper, hybrid, tmp_path):
     random = np.random.default_rng(0)
     loudness = np.repeat(random.uniform(0.01, 0.3, 25), 1600)
-    audio.write(tmp_path / "a.flac", loudness * random.standard_normal(len(loudness)), 16_000)
+    waveform.write(tmp_path / "a.flac", loudness * random.standard_normal(len(loudness)), 16_000)
     for model, asr in (
         (jasper.with_suffix(".onnx"), load_jasper(jasper, device="cpu")),
         (hybrid, load_transducer(golden.folder() / "tdt_ctc.nemo", device="cpu")),

@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from common import audio
+from common.audio import waveform
 from tests.fuzz.served import FACTS, RATE, small_onnx
-from trt.engines import EngineError, check, check_shape
-from trt.facts import checked, facts_in
-from trt.runtime import ModelError, Recognizer
+from trt.engines.building import EngineError, check, check_shape
+from trt.facts import ModelError, checked, facts_in
+from trt.runtime.recognizer import Recognizer
 
 
 def written(path, facts, outputs=4):
@@ -45,7 +45,7 @@ def test_metadata_that_are_no_json_are_named():
 
 
 def test_a_graph_that_gives_something_else_or_nothing_is_an_error_of_its_file(tmp_path):
-    audio.write(tmp_path / "a.wav", np.full(1600, 0.1, np.float32), RATE)
+    waveform.write(tmp_path / "a.wav", np.full(1600, 0.1, np.float32), RATE)
     recogniser = Recognizer(written(tmp_path / "m.onnx", FACTS, outputs=7))
     with pytest.raises(
         ModelError, match=r"m.onnx: gives arrays of shapes .*; expected log-probabilities \[1, frames, 4\]"

@@ -9,12 +9,13 @@ import numpy as np
 import onnx
 import pytest
 
-from common import audio
+from common.audio import waveform
 from tests.trt.serving.running import noise
 from tests.trt.serving.triton.test_triton import needs_triton
-from trt import export
+from trt.export import command
+from trt.facts import ModelError
 from trt.model_repository import REPOSITORY, ModelRepositoryConfig, main
-from trt.runtime import ModelError, Recognizer
+from trt.runtime.recognizer import Recognizer
 from trt.serving.triton import pbtxt
 from trt.serving.triton.asking import Infer
 from trt.serving.triton.pbtxt import validated
@@ -27,7 +28,7 @@ def exported(jasper, tmp_path_factory):
     """The recogniser from samples, from features, and files that say that they are something else."""
     folder = tmp_path_factory.mktemp("exported")
     shutil.copy2(jasper.with_suffix(".onnx"), folder / "samples.onnx")
-    export.main(export.ExportConfig(checkpoint=jasper, out=folder / "features.onnx", input="features"))
+    command.main(command.ExportConfig(checkpoint=jasper, out=folder / "features.onnx", input="features"))
     for name in ("greedy", "bare", "pieces"):
         model = onnx.load(folder / "samples.onnx")
         if name == "greedy":
@@ -35,7 +36,7 @@ def exported(jasper, tmp_path_factory):
         else:
             del model.metadata_props[:]
         if name == "pieces":
-            model.metadata_props.add(key="family", value='"transducer"')
+            model.metadata_props.add(key="family", value='"fastconformer"')
         onnx.save(model, folder / f"{name}.onnx")
     return folder
 
@@ -65,7 +66,7 @@ def test_the_steps_give_what_the_recogniser_gives(exported, jasper, clips, tmp_p
     main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / f"{source}.onnx", backend="python"))
     run = steps_of(tmp_path / "models")
     for clip, expected in zip(clips, Recognizer(jasper.with_suffix(".onnx")).stream(clips), strict=True):
-        found = run(audio.read(clip, sample_rate=16_000).samples)
+        found = run(waveform.read(clip, sample_rate=16_000).samples)
         assert found["text"] == expected.text
         assert [word[:3] for word in found["words"]] == [list(word[:3]) for word in expected.words]
     assert run(np.zeros(16_000, np.float32))["text"] == ""
@@ -166,7 +167,7 @@ def test_triton_runs_the_ensemble_with_the_python_back_end(exported, jasper, cli
 
     async def asked():
         infer = Infer("127.0.0.1", engine.http_port)
-        sounds = [audio.read(clip, sample_rate=16_000).samples for clip in clips] * 3
+        sounds = [waveform.read(clip, sample_rate=16_000).samples for clip in clips] * 3
         together = (infer("recognizer", {"audio": samples_N[None]}, "transcript") for samples_N in sounds)
         pair = {"audio": np.stack([noise(1.0), noise(1.0, 1)])}
         found = await asyncio.gather(*together), await infer("recognizer", pair, "transcript")

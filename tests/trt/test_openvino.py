@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import pytest
 
-from trt import recognizers
+from trt.facts import ModelError
 from trt.run import RunConfig, main
-from trt.runtime import ModelError
+from trt.runtime import loading
 
 LENGTHS = (800, 9_137, 40_000, 16_000, 1)
 
@@ -27,9 +27,9 @@ def test_what_is_no_onnx_file_is_told_before(tmp_path):
     with pytest.raises(
         ModelError, match=r"m\.engine: an engine of TensorRT, which openvino does not run; give it an ON"
     ):
-        recognizers.load(tmp_path / "m.engine", runtime="openvino")
+        loading.load(tmp_path / "m.engine", runtime="openvino")
     with pytest.raises(ModelError, match=r"gone\.onnx: no such file; expected a model that trt\.export wrote"):
-        recognizers.load(tmp_path / "gone.onnx", runtime="openvino")
+        loading.load(tmp_path / "gone.onnx", runtime="openvino")
 
 
 def audio(lengths):
@@ -40,7 +40,7 @@ def audio(lengths):
 
 def differences(path, runtime, lengths=LENGTHS):
     """The greatest difference of log-probabilities, and the part of the frames with the same label."""
-    both = [recognizers.load(path, threads=1, runtime=name) for name in ("onnxruntime", runtime)]
+    both = [loading.load(path, threads=1, runtime=name) for name in ("onnxruntime", runtime)]
     expected, found = (asr.log_probs(**audio(lengths)) for asr in both)
     assert [len(row) for row in found] == [len(row) for row in expected]
     expected, found = np.concatenate(expected), np.concatenate(found)
@@ -68,7 +68,7 @@ def test_bfloat16_is_for_the_network_and_not_for_features(jasper, tmp_path):
     model.metadata_props.extend(kept)
     onnx.save(model, tmp_path / "old.onnx")
     with pytest.raises(ModelError, match=r"old\.onnx: does not say where its features end, which stay in fp32; export"):
-        recognizers.load(tmp_path / "old.onnx", runtime="openvino_bf16")
+        loading.load(tmp_path / "old.onnx", runtime="openvino_bf16")
 
 
 def test_a_processor_without_bfloat16_and_files_in_fewer_bits_are_refused(jasper, tmp_path, monkeypatch):
@@ -79,21 +79,21 @@ def test_a_processor_without_bfloat16_and_files_in_fewer_bits_are_refused(jasper
     with pytest.raises(
         ModelError, match=r"int8\.onnx: is in int8; OpenVINO takes files in fp32, and ONNX Runtime this"
     ):
-        recognizers.load(tmp_path / "int8.onnx", runtime="openvino")
+        loading.load(tmp_path / "int8.onnx", runtime="openvino")
     (tmp_path / "bad.onnx").write_bytes(b"\x00 not a model")
     with pytest.raises(ModelError, match=r"bad\.onnx: cannot be loaded: "):
-        recognizers.load(tmp_path / "bad.onnx", runtime="openvino")
+        loading.load(tmp_path / "bad.onnx", runtime="openvino")
     monkeypatch.setattr(openvino.Core, "get_property", lambda *_: ["FP32"])
     with pytest.raises(
         ModelError, match=r"m\.onnx: precision bf16: this processor has no instructions for it; take fp32"
     ):
-        recognizers.load(jasper.with_suffix(".onnx"), runtime="openvino_bf16")
+        loading.load(jasper.with_suffix(".onnx"), runtime="openvino_bf16")
 
 
 def test_transducers_run_in_openvino_too(hybrid, clips):
     pytest.importorskip("openvino")
     texts = [
-        [transcript.text for transcript in recognizers.load(hybrid, threads=1, runtime=runtime).stream(clips[:3])]
+        [transcript.text for transcript in loading.load(hybrid, threads=1, runtime=runtime).stream(clips[:3])]
         for runtime in ("onnxruntime", "openvino")
     ]
     assert texts[0] == texts[1]

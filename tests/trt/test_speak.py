@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from tests.jasper.tiny import run
-from trt.speech import Synthesizer, Vocoder
+from trt.runtime.voice import Synthesizer, Vocoder
 
 REPOSITORY = Path(__file__).parents[2]
 

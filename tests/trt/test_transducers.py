@@ -11,27 +11,30 @@ import pytest
 import torch
 
 import ctc
-from common import audio, checkpoint
-from common.checkpoint import CheckpointError
+from common.audio import waveform
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from ctc.ngram import estimate
+from fastconformer.recognizer import load
+from fastconformer.transducer import host_beam, host_decoder, reference
+from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.host_decoder import HostDecoder
+from fastconformer.transducer.weights import named, of_named
+from tests.fastconformer import golden
 from tests.jasper import test_nemo_import
 from tests.jasper.tiny import tiny_config
-from tests.transducer import golden
 from tests.trt.blocked import run_without_torch
-from transducer import host_beam, host_decoder, reference
-from transducer.decoder import Decoder
-from transducer.host_decoder import HostDecoder
-from transducer.recognizer import load
-from transducer.weights import named, of_named
-from trt import export, families, recognizers
 from trt.conversion import ExportError
-from trt.export import ExportConfig
+from trt.export import command, families
+from trt.export.command import ExportConfig
+from trt.facts import ModelError
 from trt.run import RunConfig, main
-from trt.runtime import Model, ModelError
+from trt.runtime import loading
+from trt.runtime.recognizer import OnnxModel
+from trt.runtime.weights import weights_in
 from trt.serving.models import load_ears
-from trt.stored import weights_in
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +44,14 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("recordings")
     for name, seconds in (("a", 1.3), ("b", 2.1), ("long", 70.0)):
         loudness = np.repeat(random.uniform(0.01, 0.3, int(seconds * 10)), 1600)
-        audio.write(folder / f"{name}.flac", loudness * random.standard_normal(len(loudness)), 16_000)
-    audio.write(folder / "silence.wav", np.zeros(8_000), 16_000)
-    audio.write(folder / "tiny.wav", np.full(100, 0.1), 16_000)
+        waveform.write(folder / f"{name}.flac", loudness * random.standard_normal(len(loudness)), 16_000)
+    waveform.write(folder / "silence.wav", np.zeros(8_000), 16_000)
+    waveform.write(folder / "tiny.wav", np.full(100, 0.1), 16_000)
     return sorted(folder.iterdir())
 
 
 def assert_same_transcripts(model: Path, name: str, head: str, recordings: list[Path]) -> None:
-    ours = list(recognizers.load(model).stream(recordings, batch_size=3))
+    ours = list(loading.load(model).stream(recordings, batch_size=3))
     asr = load(golden.folder() / f"{name}.nemo", device="cpu", head=head)
     theirs = asr.transcribe(recordings, batch_size=3, on_error="skip")
     assert sum(len(transcript.words) for transcript in theirs) > 5
@@ -72,7 +75,7 @@ SEARCHES = {
 
 
 def assert_same_searches(model: Path, head: str, kinds: Sequence[str], recordings: list[Path]) -> None:
-    own_asr, asr = recognizers.load(model), load(golden.folder() / "tdt_ctc.nemo", device="cpu", head=head)
+    own_asr, asr = loading.load(model), load(golden.folder() / "tdt_ctc.nemo", device="cpu", head=head)
     lm = model.with_name("lm.arpa")
     words = [label.strip("▁") for label in asr.pieces.labels if label.startswith("▁") and label[1:].isalpha()]
     ctc.write_arpa(lm, estimate([words[i : i + 3] for i in range(0, len(words), 2)], order=2))
@@ -104,16 +107,16 @@ def test_a_beam_of_a_transducer_needs_a_compiler_and_says_so(hybrid, monkeypatch
     with pytest.raises(
         ConfigError, match=r"^decoding: a beam of a transducer needs .*libtransducer\.so, which is missing"
     ):
-        recognizers.load(hybrid).decoder(SEARCHES["beam"])
+        loading.load(hybrid).decoder(SEARCHES["beam"])
 
 
 def test_greedy_decoding_with_words_to_favour_is_the_same_without_a_compiler(hybrid, recordings, monkeypatch):
     options = SEARCHES["hot words"]
-    native = recognizers.load(hybrid)
+    native = loading.load(hybrid)
     expected = list(native.stream(recordings, decoder=native.decoder(options)))
     monkeypatch.setattr(host_decoder, "functions", lambda: None)
     with pytest.warns(ctc.SlowPathWarning, match="transducers decode in numpy"):
-        plain = recognizers.load(hybrid)
+        plain = loading.load(hybrid)
     found = list(plain.stream(recordings, decoder=plain.decoder(options)))
     assert [one.text for one in found] == [one.text for one in expected]
 
@@ -159,7 +162,7 @@ def test_so_are_those_of_every_head(name, head, decode, recordings, pieces):
 @pytest.mark.slow
 def test_a_file_in_float16_hears_about_the_same(hybrid, tmp_path):
     cfg = ExportConfig(checkpoint=golden.folder() / "tdt_ctc.nemo", out=tmp_path / "h.onnx", precision="fp16")
-    export.main(cfg)
+    command.main(cfg)
     single, half = weights_in(hybrid, "decoder."), weights_in(tmp_path / "h.onnx", "decoder.")
     assert single.keys() == half.keys()
     assert all(np.array_equal(single[name], half[name]) for name in single)
@@ -168,8 +171,8 @@ def test_a_file_in_float16_hears_about_the_same(hybrid, tmp_path):
 def test_prediction_and_joint_are_graphs_for_decoders_of_others(hybrid, tmp_path):
     path = golden.folder() / "tdt_ctc.nemo"
     for part in ("prediction", "joint"):
-        export.main(ExportConfig(checkpoint=path, out=tmp_path / f"{part}.onnx", part=part))
-    prediction, joint = (Model(tmp_path / f"{part}.onnx") for part in ("prediction", "joint"))
+        command.main(ExportConfig(checkpoint=path, out=tmp_path / f"{part}.onnx", part=part))
+    prediction, joint = (OnnxModel(tmp_path / f"{part}.onnx") for part in ("prediction", "joint"))
     blank = prediction.facts["label_blank"]
     encoded_BSC, frames_B = golden.encoded("tdt_ctc")
     (expected, *_) = reference.greedy(encoded_BSC, frames_B, golden.decoder_weights("tdt_ctc"), max_symbols=10)
@@ -190,7 +193,7 @@ def test_prediction_and_joint_are_graphs_for_decoders_of_others(hybrid, tmp_path
         frame, symbols = frame + jump, 0 if jump else symbols
     assert tokens == expected.tokens
     with pytest.raises(ModelError, match=r"joint\.onnx: is joint, and takes encoded_BC, prediction_BJ; expected"):
-        recognizers.load(tmp_path / "joint.onnx")
+        loading.load(tmp_path / "joint.onnx")
 
 
 def test_the_file_is_that_of_the_encoder_for_whoever_decodes_otherwise(hybrid):
@@ -255,11 +258,11 @@ def test_what_a_checkpoint_says_of_itself_decides_its_family(tmp_path, jasper, v
     assert families.located(voice / "tts.pt")[1] == "fastpitch"
     assert families.located(voice / "v.pt")[1] == "vocoder"
     for name in ("ctc", "rnnt", "tdt", "tdt_ctc"):
-        assert families.located(golden.folder() / f"{name}.nemo")[1] == "transducer"
+        assert families.located(golden.folder() / f"{name}.nemo")[1] == "fastconformer"
     letters = tiny_config()
     quartznet = test_nemo_import.write(tmp_path / "q.nemo", test_nemo_import.description(letters), {})
     assert families.located(quartznet)[1] == "jasper"
-    for kind, family in (("hubert", "wav2vec2"), ("wavlm", "wav2vec2"), ("parakeet_tdt", "transducer")):
+    for kind, family in (("hubert", "wav2vec2"), ("wavlm", "wav2vec2"), ("parakeet_tdt", "fastconformer")):
         (tmp_path / "config.json").write_text(f'{{"model_type": "{kind}"}}')
         assert families.located(tmp_path)[1] == family
     (tmp_path / "config.json").write_text('{"model_type": "whisper"}')
@@ -277,11 +280,11 @@ def test_what_a_checkpoint_says_of_itself_decides_its_family(tmp_path, jasper, v
 def test_heads_and_parts_that_a_model_has_not_are_one_line(tmp_path):
     path = golden.folder() / "ctc.nemo"
     with pytest.raises(CheckpointError, match="head = transducer: this model has no such head"):
-        export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", head="transducer"))
+        command.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", head="transducer"))
     with pytest.raises(CheckpointError, match="part = joint: CTC has none; expected whole or encoder"):
-        export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="joint"))
-    with pytest.raises(ExportError, match="part = decoder: expected whole, encoder, prediction, joint of a transducer"):
-        export.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="decoder"))
+        command.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="joint"))
+    with pytest.raises(ExportError, match="part = decoder: expected whole, encoder, prediction, joint of a fast"):
+        command.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", part="decoder"))
 
 
 def test_damaged_weights_are_one_line(hybrid, tmp_path):

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from common.text import alphabet
 from common.text.alphabet import AlphabetConfig
 from tests.training import REPOSITORY, directory_of
@@ -46,7 +47,7 @@ def write_corpus(folder: Path, *, train: int = 16, validation: int = 4) -> Path:
             tones = [np.sin(np.arange(1600) * 0.02 * (3 + ord(letter) % 29)) for letter in "".join(words)]
             samples = 0.5 * np.concatenate(tones) + 0.01 * random.standard_normal(1600 * len(tones))
             name = f"{subset}/{subset}-{i:02d}{('.wav', '.flac')[i % 2]}"
-            audio.write(folder / name, samples.astype(np.float32), RATE)
+            waveform.write(folder / name, samples.astype(np.float32), RATE)
             rows.append(f"{name}\t{len(samples)}")
             letters.append(" ".join(" ".join(word) + " |" for word in words))
         (folder / f"{subset}.tsv").write_text("\n".join(rows) + "\n")

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from common.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError
 from tests.wav2vec2.small import ctc_model, pretraining_model
 from wav2vec2.export import graph
 

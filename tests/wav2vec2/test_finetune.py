@@ -6,16 +6,17 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
-from common.data.loading import LoadingError
-from common.distributed import World
+from common.devices.distributed import World
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from tests.training import assert_same_state, events, finish, logged, run_module, state_of
 from tests.wav2vec2.runs import CONFIGS, SHAPE, WORDS, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import pretrain
 from wav2vec2.contrastive.masking import MaskConfig
-from wav2vec2.corpus.batches import Part, Plan, loader
+from wav2vec2.corpus.batches import Plan, SubBatch, loader
 from wav2vec2.corpus.labelled import labels_of
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
 from wav2vec2.finetune import evaluate, main, update
@@ -51,6 +52,20 @@ def test_it_starts_from_the_pretrained_weights(corpus, tmp_path, pretrained):
     with run_of(finetune_config(corpus, tmp_path, pretrained=pretrained)) as run:
         ours = run.model.state_dict()
     assert all(torch.equal(ours[name], before[name]) for name in ours if not name.startswith("head."))
+
+
+def test_settings_that_the_pretrained_model_decides_are_told_unless_asked_otherwise(corpus, tmp_path, pretrained):
+    cfg = finetune_config(corpus, tmp_path / "own", pretrained=pretrained)
+    cfg = replace(cfg, model=replace(cfg.model, layers=3))
+    with run_of(cfg) as run:
+        assert run.cfg.model == replace(SHAPE, labels=LIBRISPEECH_LABELS)
+    told = [line for line in events(tmp_path / "own") if line.startswith(f"{pretrained}: its architecture counts: ")]
+    assert len(told) == 1
+    assert "model.layers 3 -> 2" in told[0]
+    half = replace(cfg, model=replace(SHAPE, layers=3), from_checkpoint="half", output_dir=tmp_path / "half")
+    with run_of(half) as run:
+        assert run.cfg.model.layers == 3
+    assert any("wav2vec2.* (12)" in line for line in events(tmp_path / "half"))
 
 
 @pytest.mark.parametrize(("precision", "stop_at"), [("fp32", 1), ("fp32", 4), ("bf16", 3), ("fp16", 3)])
@@ -175,7 +190,9 @@ def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(c
         text = (corpus / name).read_text() if name == "train.tsv" else "\n".join(lines) + "\n"
         (tmp_path / name).write_text(text)
     cfg = finetune_config(tmp_path, tmp_path / "run", data={"validation": ()})
-    with pytest.raises(LoadingError, match=r"utterance train-03: 281 labels need 281 frames, and .*train-03.flac has"):
+    with pytest.raises(
+        TrainingError, match=r"utterance train-03: 281 labels do not fit into the \d+ encoder frames of "
+    ):
         main(cfg)
     main(replace(cfg, output_dir=tmp_path / "skipping", data=replace(cfg.data, on_error="skip")))
     assert "left out: utterance train-03: 281 labels" in (tmp_path / "skipping" / "nvlog.json").read_text()
@@ -230,7 +247,7 @@ def test_a_validation_is_torch_s_loss_and_jiwer_s_errors_without_dropout(corpus,
     assert values[0] == values[1]
     losses, hypotheses = [], []
     for i in range(len(dataset)):
-        batch = dataset[Plan(0, [Part(0, [i])])]
+        batch = dataset[Plan(0, [SubBatch(0, [i])])]
         with torch.inference_mode():
             log_probs_BSV = model.eval()(batch.audio_BN).logits_BSV.log_softmax(2)
         lengths = torch.tensor([log_probs_BSV.shape[1]]), batch.target_lengths_B

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from common.precision import float32_math
+from common.devices.precision import float32_math
 from tests.wav2vec2.runs import finetune_config, pretrain_config, run_of
 from tests.wav2vec2.small import audio_batch, ctc_model, pretraining_model
 from tests.wav2vec2.test_recognizer import CLIPS, KINDS

@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 import wav2vec2
-from common import checkpoint, config
+from common import config
 from common.config import ConfigError
 from common.data.manifest import Utterance, write_jsonl
 from common.recognition.transcripts import Transcript
+from common.runs import checkpoint
 from tests.data import shared
 from tests.jasper.tiny import Said, run
 from tests.wav2vec2.small import ctc_model, lively, pretraining_model

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from common import checkpoint
+from common.runs import checkpoint
 from common.text.language import LanguageError
 from tests.languages import write_manifests
 from tests.wav2vec2 import runs

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
 from common.config import ConfigError
 from common.data.batching import BatchingError
-from common.distributed import World
-from common.training_state import TrainingError
+from common.devices.distributed import World
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from tests.data import shared
 from tests.training import (
     assert_all_finite,
@@ -28,7 +29,7 @@ from tests.training import (
 from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
-from wav2vec2.corpus.batches import Part, Plan, loader
+from wav2vec2.corpus.batches import Plan, SubBatch, loader
 from wav2vec2.losses import pretraining_loss
 from wav2vec2.pretrain import evaluate, main, update
 from wav2vec2.recognizer import load
@@ -169,7 +170,8 @@ def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path, monke
 
 def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "common.learner.grad_scaler", lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000)
+        "common.training.learner.grad_scaler",
+        lambda *_: torch.amp.GradScaler("cpu", init_scale=1e-5, growth_interval=1000),
     )
     message = "gradients overflow in fp16 at update 1 even with a loss scale of 1e-05: lower the learning rate, or"
     with pytest.raises(TrainingError, match=message):
@@ -258,10 +260,19 @@ def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
     first = state_of(tmp_path / "first")["weights"]
     with run_of(cfg) as run:
         assert all(torch.equal(first[name], tensor) for name, tensor in run.model.state_dict().items())
-    assert f"{start}: weights taken over" in events(tmp_path / "second")
-    message = r"expected the architecture that the configuration describes; found model.ffn_dim = 32 in place of 48$"
-    with pytest.raises(CheckpointError, match=message):
-        main(replace(cfg, model=replace(SHAPE, ffn_dim=48)))
+    assert f"{start}: taken" in events(tmp_path / "second")
+    other = replace(cfg, model=replace(SHAPE, ffn_dim=48), output_dir=tmp_path / "third")
+    with run_of(other) as run:
+        assert run.cfg.model == cfg.model
+    assert f"{start}: its architecture counts: model.ffn_dim 48 -> 32" in events(tmp_path / "third")
+    with run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "fourth")) as run:
+        assert run.cfg.model.ffn_dim == 48
+    layers = tuple((2 * channels, kernel, stride) for channels, kernel, stride in SHAPE.conv_layers)
+    wide = replace(other, model=replace(SHAPE, conv_layers=layers, dim=2 * SHAPE.dim), output_dir=tmp_path / "fifth")
+    with pytest.raises(
+        CheckpointError, match="[0-9]% of its numbers fit this model, expected at least 50%: .* any tak"
+    ):
+        main(replace(wide, from_checkpoint="half"))
 
 
 def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of_it(corpus, tmp_path):
@@ -295,7 +306,7 @@ def test_a_validation_is_over_all_masked_frames_and_without_dropout(corpus, tmp_
 def test_the_quantiser_is_as_warm_as_the_update_says(corpus, tmp_path):
     cfg, seen = pretrain_config(corpus, tmp_path), []
     with run_of(cfg) as run:
-        batch = run.train_set[Plan(0, [Part(0, [0, 1])])]
+        batch = run.train_set[Plan(0, [SubBatch(0, [0, 1])])]
 
         def network(*arguments, **options):
             seen.append(options["temperature"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ctc
-from common import audio
+from common.audio import waveform
 from ctc.ngram import estimate
 from tests.jasper.tiny import run
 from tests.test_readme import REPOSITORY, blocks, commands
@@ -27,7 +27,7 @@ def workplace(tmp_path, monkeypatch) -> Path:
     noise = (0.1 * np.random.default_rng(0).standard_normal(8000)).astype(np.float32)
     (tmp_path / "recordings").mkdir()
     for name in ("a.flac", "talk.wav", "call.wav", "recordings/c.wav"):
-        audio.write(tmp_path / name, noise, 16000)
+        waveform.write(tmp_path / name, noise, 16000)
     (tmp_path / "test.tsv").write_text(f"{tmp_path}\na.flac\t8000\n")
     ctc.write_arpa(tmp_path / "words.arpa", estimate([["TEA", "NOTE"]], order=2))
     return tmp_path
@@ -48,7 +48,7 @@ def test_the_command_that_trains_on_a_folder_runs(tmp_path, monkeypatch, capsys)
     (tmp_path / "recordings").mkdir()
     for i in range(6):
         noise = (0.1 * np.random.default_rng(i).standard_normal(32000)).astype(np.float32)
-        audio.write(tmp_path / f"recordings/{i}.wav", noise, 16000)
+        waveform.write(tmp_path / f"recordings/{i}.wav", noise, 16000)
     monkeypatch.chdir(tmp_path)
     said = run(capsys, *command[2:], "--stop_at", "1")
     assert said.status == 0, said.err

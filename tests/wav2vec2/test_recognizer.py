@@ -7,9 +7,9 @@ import pytest
 import soundfile
 import torch
 
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common.audio.waveform import AudioError
 from common.recognition.decoding import DecodingOptions
+from common.runs.checkpoint import CheckpointError
 from tests.data import shared
 from tests.wav2vec2.small import ctc_model, pretraining_model
 from wav2vec2 import load

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common import checkpoint, loop, run_directory
-from common.checkpoint import CheckpointError
-from common.distributed import World
+from common.devices.distributed import World
 from common.interruption import Termination
-from common.run_directory import RunDirectory
+from common.runs import checkpoint, run_directory
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory
+from common.training import loop
 from tests.training import assert_same_state, events, logged, state_of
 from tests.wav2vec2.runs import finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain, run

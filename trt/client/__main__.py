@@ -3,10 +3,10 @@
 import sys
 
 from common import config
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from trt.client import command
 from trt.client.asking import ServerError
-from trt.runtime import ModelError
+from trt.facts import ModelError
 
 if __name__ == "__main__":
     with config.reported(ServerError, ModelError, AudioError, OSError):

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import soundfile
 
-from common import audio
+from common.audio import waveform
 from common.data.manifest import Utterance
-from common.json_text import parsed
+from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
 
 AGAIN = (429, 502, 503)  # the server is busy, or another takes its place
@@ -119,15 +119,15 @@ def form_of(content: bytes, name: str, style: str) -> tuple[bytes, dict[str, str
     return body, {"Content-Type": f"multipart/form-data; boundary={mark}"}
 
 
-def content_of(source: Path | Utterance | audio.Held) -> tuple[bytes, str]:
+def content_of(source: Path | Utterance | waveform.Held) -> tuple[bytes, str]:
     """The bytes of a recording, and its name; of a piece of a file as WAV. Raises AudioError and OSError."""
-    if isinstance(source, audio.Held):
+    if isinstance(source, waveform.Held):
         return source.content(), source.name
     if isinstance(source, Path):
         return source.read_bytes(), source.name
     if not source.piece():
         return Path(source.audio).read_bytes(), source.id
-    read = audio.read(source.audio, sample_rate=None, **source.piece())
+    read = waveform.read(source.audio, sample_rate=None, **source.piece())
     file = io.BytesIO()
     soundfile.write(file, read.samples, read.sample_rate, format="WAV", subtype="FLOAT")
     return file.getvalue(), source.id

@@ -22,16 +22,16 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from common import audio
-from common.audio import AudioError
-from common.files import written_whole
+from common.audio import waveform
+from common.audio.waveform import AudioError
+from common.files.atomic import written_whole
 from common.recognition import writing
-from common.recognition.inputs import Item, find_recordings
+from common.recognition.inputs import InputRecording, find_recordings
 from common.recognition.recordings import in_threads
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
-from trt.client.measuring import Clip, Offline, measure, measure_live, measure_speech, offline
+from trt.client.measuring import ClientClip, Offline, measure, measure_live, measure_speech, offline
 from trt.client.streaming import captions, from_pipe, in_real_time
 
 
@@ -122,10 +122,10 @@ def transcribe(cfg: ClientConfig) -> int:
     return 1 if failed else 0
 
 
-def _transcripts(items: list[Item], cfg: ClientConfig) -> Iterator[Transcript]:
+def _transcripts(items: list[InputRecording], cfg: ClientConfig) -> Iterator[Transcript]:
     own = threading.local()
 
-    def ask(item: Item) -> Transcript:
+    def ask(item: InputRecording) -> Transcript:
         if not hasattr(own, "server"):
             own.server = Server(cfg.url, key=cfg.key)
         try:
@@ -177,7 +177,7 @@ def measured(cfg: ClientConfig) -> int:
     clips = []
     for item in items:
         content, name = content_of(item.source)
-        clips.append(Clip(content, name, audio.info(audio.Held(content, name)).seconds))
+        clips.append(ClientClip(content, name, waveform.info(waveform.Held(content, name)).seconds))
     if problems or not clips:
         raise ServerError("; ".join(problems) or "no recordings to ask for")
     before = _offline(cfg, clips)
@@ -199,7 +199,7 @@ def _waits(seconds: list[float]) -> str:
     return ", ".join(f"p{p} {1000 * percentile(seconds, p):.0f}" for p in (50, 90, 95, 99))
 
 
-def _offline(cfg: ClientConfig, clips: list[Clip]) -> Offline | None:
+def _offline(cfg: ClientConfig, clips: list[ClientClip]) -> Offline | None:
     if cfg.offline is None:
         return None
     return offline(cfg.offline, clips, batch_size=8, seconds=min(10.0, cfg.seconds))

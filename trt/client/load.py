@@ -18,7 +18,7 @@ TIMEOUT = 600.0  # seconds that an answer may take once no request follows
 END_OF_HEAD = b"\r\n\r\n"
 
 
-class Loaded(NamedTuple):
+class LoadOutcome(NamedTuple):
     """What came of the requests. `wrong`: answers other than those that were expected."""
 
     numbers: list[int]
@@ -31,13 +31,15 @@ class Loaded(NamedTuple):
     """Processor time of all clients together."""
 
 
-def load(url: str, requests: Sequence[bytes], expected: Sequence[bytes], *, clients: int, seconds: float) -> Loaded:
+def load(
+    url: str, requests: Sequence[bytes], expected: Sequence[bytes], *, clients: int, seconds: float
+) -> LoadOutcome:
     """Sends `requests` in turn from `clients` connections, each from another one on, for `seconds`.
 
     A refusal because the server is busy, and a connection that breaks, are tried again as `Server` does it.
     """
 
-    def run() -> Loaded:
+    def run() -> LoadOutcome:
         cpu, began = time.thread_time(), time.monotonic()
         return asyncio.run(_Load(url, requests, expected).run(clients, seconds))._replace(
             took=time.monotonic() - began, cpu_seconds=time.thread_time() - cpu
@@ -60,7 +62,7 @@ class _Load:
         self.errors: list[str] = []
         self.wrong = 0
 
-    async def run(self, clients: int, seconds: float) -> Loaded:
+    async def run(self, clients: int, seconds: float) -> LoadOutcome:
         """All of it; how long it took is for the caller to say."""
         self.ends = time.monotonic() + seconds
         all_clients = [_Client(self, first) for first in range(clients)]
@@ -68,7 +70,7 @@ class _Load:
             client.ask()
         _, late = await asyncio.wait([client.done for client in all_clients], timeout=seconds + TIMEOUT)
         self.errors += [f"{self.url}: no answer within {TIMEOUT:g} s"] * len(late)
-        return Loaded(self.numbers, self.latencies, self.errors, self.wrong, 0.0, 0.0)
+        return LoadOutcome(self.numbers, self.latencies, self.errors, self.wrong, 0.0, 0.0)
 
 
 class _Client(asyncio.Protocol):

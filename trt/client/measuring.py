@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from trt.client.asking import Server, ServerError, percentile
 from trt.client.load import load
 
 
-class Clip(NamedTuple):
+class ClientClip(NamedTuple):
     """A recording to ask for: its bytes, its name, its length in seconds."""
 
     content: bytes
@@ -21,7 +21,7 @@ class Clip(NamedTuple):
     seconds: float
 
 
-class Measured(NamedTuple):
+class ClientMeasurement(NamedTuple):
     """What came of it. `wrong`: answers other than the one that the same recording got alone, before."""
 
     answers: int
@@ -66,7 +66,7 @@ class Measured(NamedTuple):
         return self.audio_seconds / self.took
 
 
-def measure(url: str, clips: Sequence[Clip], *, key: str, clients: int, seconds: float) -> Measured:
+def measure(url: str, clips: Sequence[ClientClip], *, key: str, clients: int, seconds: float) -> ClientMeasurement:
     """Asks for `clips` in turn from `clients` connections, each from another clip on, for `seconds`.
 
     Raises ServerError where one alone is refused.
@@ -80,7 +80,7 @@ def measure(url: str, clips: Sequence[Clip], *, key: str, clients: int, seconds:
     alone.close()
     if not found.latencies:
         raise ServerError(f"{url}: no answer: {found.errors[0] if found.errors else 'the time was too short'}")
-    return Measured(
+    return ClientMeasurement(
         answers=len(found.latencies),
         errors=found.errors,
         wrong=found.wrong,
@@ -92,9 +92,9 @@ def measure(url: str, clips: Sequence[Clip], *, key: str, clients: int, seconds:
     )
 
 
-def merged(parts: Sequence[Measured]) -> Measured:
+def merged(parts: Sequence[ClientMeasurement]) -> ClientMeasurement:
     """Several results as one."""
-    return Measured(
+    return ClientMeasurement(
         answers=sum(part.answers for part in parts),
         errors=[error for part in parts for error in part.errors],
         wrong=sum(part.wrong for part in parts),
@@ -166,12 +166,12 @@ class Offline(NamedTuple):
     cpu_ms: float
 
 
-def offline(model: Path, clips: Sequence[Clip], *, batch_size: int, seconds: float, threads: int = 0) -> Offline:
+def offline(model: Path, clips: Sequence[ClientClip], *, batch_size: int, seconds: float, threads: int = 0) -> Offline:
     """What `trt.run` does in this process with the same clips, from their bytes on."""
-    from common.audio import Held, read
-    from trt import recognizers
+    from common.audio.waveform import Held, read
+    from trt.runtime import loading
 
-    asr = recognizers.load(model, threads=threads)
+    asr = loading.load(model, threads=threads)
     heard, count, began, cpu = 0.0, 0, time.monotonic(), time.process_time()
     while time.monotonic() - began < seconds:
         several = [clip for clip in clips for _ in range(max(1, 32 // len(clips)))]

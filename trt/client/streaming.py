@@ -9,8 +9,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from common import audio
-from common.json_text import parsed
+from common.audio import waveform
+from common.files.json_text import parsed
 from common.recognition.transcripts import Word
 from trt.client.asking import ServerError
 
@@ -32,7 +32,7 @@ def in_real_time(path: Path, *, speed: float = 1.0) -> Iterator[bytes]:
 
     Reads the file at once: raises AudioError here, not in the thread that sends.
     """
-    samples_N = audio.read(path, sample_rate=RATE).samples
+    samples_N = waveform.read(path, sample_rate=RATE).samples
     return _paced(np.clip(np.rint(samples_N * 32768), -32768, 32767).astype("<i2").tobytes(), speed)
 
 

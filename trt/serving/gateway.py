@@ -16,7 +16,7 @@ from trt.serving.hearing import Hearing, self_test
 from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
 from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
-from trt.serving.models import Ears, Voice
+from trt.serving.models import Ears, ServedVoice
 from trt.serving.triton.asking import Infer, Remote, RemoteVoice
 from trt.serving.triton.program import HOST, Triton
 
@@ -27,7 +27,7 @@ SPEAKING_ALIASES = (*ALIASES, "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class GatewaySettings:
     """How the gateway answers."""
 
     limits: Limits = field(default_factory=Limits)
@@ -45,8 +45,8 @@ class Gateway:
     def __init__(
         self,
         ears: Ears | None,
-        voice: Voice | None,
-        settings: Settings,
+        voice: ServedVoice | None,
+        settings: GatewaySettings,
         tell: Callable[[str], None] = print,
         *,
         triton: Triton | None = None,
@@ -223,14 +223,14 @@ def _add_routes(gateway: Gateway) -> None:
     @routes.post("/v1/audio/speech")
     async def speak(request: Request) -> Response:
         """The sound of a text, while it is synthesised."""
-        asked = await forms.read_json(request, speech.Asked)
+        asked = await forms.read_json(request, speech.SpeechRequest)
         sound = await while_connected(request, gateway.voice(asked.model).speak(asked))
         return StreamingResponse(sound.chunks, media_type=sound.media, headers={"X-Sample-Rate": str(sound.rate)})
 
     @routes.post("/v1/audio/speech/words")
     async def words(request: Request) -> dict[str, Any]:
         """When each word of a text will be said, how high and how loud: what its editor draws."""
-        asked = await forms.read_json(request, speech.Asked)
+        asked = await forms.read_json(request, speech.SpeechRequest)
         return {"words": await while_connected(request, gateway.voice(asked.model).words(asked))}
 
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from common import audio
-from common.audio import AudioError, Held
+from common.audio import waveform
+from common.audio.waveform import AudioError, Held
 from common.recognition.transcripts import Transcript
 from trt.serving.batching import Batcher
 from trt.serving.forms import File
@@ -26,7 +26,7 @@ SMALL = 1 << 18  # bytes of the recording
 SOON = 1 << 18  # samples of all its channels
 
 
-class Lane(Protocol):
+class RecognitionLane(Protocol):
     """What answers recordings, several at a time."""
 
     def start(self) -> None:
@@ -58,11 +58,11 @@ class Hearing:
         metrics: Metrics,
         delay_seconds: float,
         most: int,
-        engine: Lane | None = None,
+        engine: RecognitionLane | None = None,
     ):
         self.ears, self._limits, self._budget, self._metrics = ears, limits, budget, metrics
-        self._short: Lane
-        self._long: Lane
+        self._short: RecognitionLane
+        self._long: RecognitionLane
         seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
         if engine is not None:
             self._short = self._long = engine
@@ -74,7 +74,7 @@ class Hearing:
         metrics.gauge("speech_waiting", waiting, lambda: sum(map(len, self._lanes)))
 
     @property
-    def _lanes(self) -> set[Lane]:
+    def _lanes(self) -> set[RecognitionLane]:
         return {self._short, self._long}
 
     def start(self) -> None:
@@ -102,7 +102,7 @@ class Hearing:
         held = Held(file.content, file.name)
 
         def read(channel: int | None) -> np.ndarray | None:
-            with audio.opened(held, most_seconds=math.inf, channel=channel) as sound:
+            with waveform.opened(held, most_seconds=math.inf, channel=channel) as sound:
                 seconds = sound.n_samples / sound.sample_rate
                 if seconds > most_seconds:
                     found = f"{file.name}: {seconds:.0f} s of audio"
@@ -114,7 +114,7 @@ class Hearing:
                 return sound.read(rate).samples
 
         with _refusing():
-            return audio.of_channels(read)
+            return waveform.of_channels(read)
 
     async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""

@@ -5,7 +5,7 @@ import gc
 import threading
 from dataclasses import dataclass
 
-from common import memory
+from common.devices import memory
 
 TRIM_SECONDS = 30.0
 

@@ -19,8 +19,8 @@ import soxr
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
-from common.audio import RATES
-from common.json_text import parsed
+from common.audio.waveform import RATES
+from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
 from trt.serving.hearing import Hearing
 from trt.serving.limits import Limits, RequestError
@@ -44,7 +44,7 @@ class LiveOptions:
     """Most sound that is heard at a look."""
 
 
-class Heard(NamedTuple):
+class LiveText(NamedTuple):
     """What a look found: words that are final now, and the text that may still change."""
 
     words: list[Word]
@@ -69,7 +69,7 @@ class Captions:
         """Sound so far."""
         return (self._first + len(self._kept_N)) / self._rate
 
-    async def add(self, samples_N: np.ndarray) -> Heard | None:
+    async def add(self, samples_N: np.ndarray) -> LiveText | None:
         """More sound; what a look finds, if it is time for one."""
         found, step = None, round(self.options.every_seconds * self._rate)
         for first in range(0, len(samples_N), step):  # what comes faster than it is spoken is heard in the same steps
@@ -78,20 +78,20 @@ class Captions:
             self._new += len(part_N)
             if self._new >= step:
                 looked = await self._look(self.seconds - self.options.lookahead_seconds)
-                found = Heard([*(found.words if found else []), *looked.words], looked.partial)
+                found = LiveText([*(found.words if found else []), *looked.words], looked.partial)
         return found
 
-    async def end(self) -> Heard:
+    async def end(self) -> LiveText:
         """The words that are left: all of them are final."""
         return await self._look(float("inf"))
 
-    async def _look(self, final_before: float) -> Heard:
+    async def _look(self, final_before: float) -> LiveText:
         self._new = 0
         earliest = max(self._final_until - self.options.left_seconds, self.seconds - self.options.longest_seconds)
         drop = max(0, round(earliest * self._rate) - self._first)
         self._kept_N, self._first = self._kept_N[drop:], self._first + drop
         if len(self._kept_N) < FEWEST_SECONDS * self._rate:
-            return Heard([], "")
+            return LiveText([], "")
         begins = self._first / self._rate
         heard = (await self._hear(self._kept_N)).words
         moved = [w._replace(start=round(w.start + begins, 3), end=round(w.end + begins, 3)) for w in heard]
@@ -103,7 +103,7 @@ class Captions:
         if count:
             self._final_until = new[count - 1].end
         self.words += new[:count]
-        return Heard(new[:count], " ".join(word.text for word in new[count:]))
+        return LiveText(new[:count], " ".join(word.text for word in new[count:]))
 
 
 async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits) -> None:

@@ -5,7 +5,8 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
 from fastpitch.front.control import Control
 from fastpitch.front.planning import PlannedSentence
-from trt import recognizers
-from trt.runtime import ModelError
-from trt.saying import Said, Saying, say_together
+from trt.facts import ModelError
+from trt.runtime import loading
+from trt.runtime.sentences import Said, Saying, say_together
 
 
 class Ears(NamedTuple):
@@ -29,18 +30,16 @@ class Ears(NamedTuple):
     """Longer recordings are recognised in chunks."""
     asr: Any
     batch_size: int
-    options: Mapping[str, Any] = {"on_error": "skip"}
-    """Further arguments of `asr.stream`, beside the batch size."""
 
     def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
         """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
 
         What cannot be recognised has its `error` set.
         """
-        return list(self.asr.stream(recordings, batch_size=self.batch_size, **self.options))
+        return list(self.asr.stream(recordings, batch_size=self.batch_size, on_error="skip"))
 
 
-class Spoken(NamedTuple):
+class SpokenWord(NamedTuple):
     """A word as it was said: seconds from the start, its mean pitch in Hz (0 where it has no voice) and its energy."""
 
     text: str
@@ -50,7 +49,7 @@ class Spoken(NamedTuple):
     energy: float
 
 
-class Voice(NamedTuple):
+class ServedVoice(NamedTuple):
     """A voice: FastPitch and a vocoder."""
 
     name: str
@@ -89,7 +88,7 @@ class Voice(NamedTuple):
         said = [self.sentence(piece) for piece in planned if piece.encoded.tokens]
         return sum(int(sentence.frames_L.sum()) * self.hop_samples for sentence in said) + pauses
 
-    def words(self, planned: Sequence[PlannedSentence]) -> list[Spoken]:
+    def words(self, planned: Sequence[PlannedSentence]) -> list[SpokenWord]:
         """What is to be said, word by word, without its sound."""
         seconds = self.hop_samples / self.sample_rate
         found, start = [], 0.0
@@ -101,7 +100,7 @@ class Voice(NamedTuple):
                 for text, first, last in said.encoded.words:
                     voiced = [hz for hz in said.pitch_hz_L[first : last + 1] if hz > 0]
                     pitch, energy = float(np.mean(voiced or [0.0])), float(said.energy_L[first : last + 1].mean())
-                    found.append(Spoken(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
+                    found.append(SpokenWord(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
                 start += float(said.frames_L.sum()) * seconds
             start += piece.pause_ms / 1000
         return found
@@ -113,48 +112,31 @@ def load_ears(
     batch_size: int = 8,
     threads: int = 0,
     device: str = "auto",
-    runtime: recognizers.Runtime = "onnxruntime",
+    runtime: loading.Runtime = "onnxruntime",
 ) -> Ears:
     """The recogniser in `path`: an ONNX file of trt.export, a checkpoint (.pt, .nemo) or a folder of Hugging Face's.
 
     Raises ModelError, and CheckpointError for a checkpoint that cannot be read.
     """
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
-        asr = recognizers.load(path, threads=threads, runtime=runtime)
-        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size, {})
+        asr = loading.load(path, threads=threads, runtime=runtime)
+        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
     if runtime != "onnxruntime":
         raise ModelError(f"{path}: is no ONNX file, which {runtime} wants; export it, or leave out --runtime")
-    from common import hub
-    from trt import families
+    from common.published import hub
+    from trt.export import families
 
     if not (path.exists() or hub.is_name(path)):
         raise ModelError(f"{path}: no such file; expected an ONNX file of trt.export, or a checkpoint of a recogniser")
     name = path.name.partition("@")[0] if hub.is_name(path) else path.stem
     path, family = families.located(path)
-    match family:
-        case "transducer":
-            import transducer.long_audio
-            import transducer.recognizer
-
-            hybrid = transducer.recognizer.load(path, device=device)
-            seconds, rate = transducer.long_audio.ChunkOptions.chunk_seconds, hybrid.feature_config.sample_rate
-            return Ears(name, rate, seconds, hybrid, batch_size)
-        case "wav2vec2":
-            import wav2vec2.recognizer
-
-            learned = wav2vec2.recognizer.load(path, device=device)
-            return Ears(name, 16_000, wav2vec2.recognizer.CHUNK_SECONDS, learned, batch_size)
-        case "jasper":
-            import jasper.recognizer
-
-            convolutional = jasper.recognizer.load(path, device=device)
-            rate = convolutional.config.features.sample_rate
-            return Ears(name, rate, jasper.recognizer.CHUNK_SECONDS, convolutional, batch_size)
-        case _:
-            raise ModelError(f"{path}: is a {family}; expected a recogniser")
+    if family not in ("fastconformer", "wav2vec2", "jasper"):
+        raise ModelError(f"{path}: is a {family}; expected a recogniser")
+    asr = importlib.import_module(family).load(path, device=device)
+    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
 
 
-def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> Voice:
+def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:
     """The voice of an acoustic model and a vocoder, both ONNX files of trt.export or both checkpoints.
 
     Raises ModelError, CheckpointError and VocoderError.
@@ -162,12 +144,12 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
     if tts.suffix != vocoder.suffix and ".onnx" in (tts.suffix, vocoder.suffix):
         raise ModelError(f"{tts}, {vocoder}: expected two ONNX files of trt.export, or two checkpoints")
     if tts.suffix == ".onnx":
-        from trt import speech
+        from trt.runtime import voice as speech
 
         own = speech.Synthesizer(tts, speech.Vocoder(vocoder, threads=threads), threads=threads)
         speakers = len(own.voices)
         how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
-        return Voice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
+        return ServedVoice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
     from fastpitch.vocoders.vocoder import CHUNK_FRAMES, Cut
 
@@ -176,11 +158,11 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
     voice.vocoder.require(loaded.features, loaded.name)
 
     def begun(pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
-        """The spectrogram of each."""
+        """What is said for each."""
         found: list[tuple[Any, int]] = []
         for sentence in loaded.sentences(pieces, batch_size=len(pieces)):
             problem = loaded.problem(sentence)
-            found.append((ValueError(problem), 0) if problem else (sentence.mel_MT, sentence.mel_MT.shape[1]))
+            found.append((ValueError(problem), 0) if problem else (sentence, sentence.mel_MT.shape[1]))
         return found
 
     def next_sounds(sayings: Sequence[Saying]) -> list[Said]:
@@ -188,12 +170,13 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
             sayings,
             sentences=begun,
             sounds=lambda speaking: voice.cuts(
-                [Cut(saying.sentence, saying.frames_said, saying.until_frame) for saying in speaking]
+                [Cut(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
+                [saying.sentence.gain_T for saying in speaking],
             ),
             sample_rate=voice.sample_rate,
         )
 
-    return Voice(
+    return ServedVoice(
         name=tts.stem,
         sample_rate=voice.sample_rate,
         hop_samples=voice.hop_samples,

@@ -18,11 +18,11 @@ import soxr
 from pydantic import BaseModel, Field, field_validator
 
 from fastpitch.front.planning import PlannedSentence
-from trt.saying import Said, Saying
+from trt.runtime.sentences import Said, Saying
 from trt.serving.batching import Batcher
 from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
 from trt.serving.metrics import SIZES, Metrics
-from trt.serving.models import Voice
+from trt.serving.models import ServedVoice
 
 Result = TypeVar("Result")
 Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
@@ -33,12 +33,13 @@ OPENAI_VOICES = ("alloy", "ash", "ballad", "coral", "echo", "fable", "nova", "on
 WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
 FULL_SCALE = 32767
 AT_ONCE = 8  # texts whose next sound is made together
-# Samples of an engine from those of this process; 1 is full scale. Batches differ by 1e-4 (tests/trt/test_saying.py).
+# Samples of an engine from those of this process; 1 is full scale. Batches differ by 1e-4
+# (tests/trt/runtime/test_sentences.py).
 MOST_DIFFERENT = 1e-3
 UNKNOWN_BYTES = 0xFFFFFFFF  # in a header of WAV: until the end
 
 
-class Asked(BaseModel):
+class SpeechRequest(BaseModel):
     """A request to /v1/audio/speech; `sample_rate` is besides what OpenAI's has."""
 
     input: str
@@ -58,7 +59,7 @@ class Asked(BaseModel):
         return text
 
 
-class Sound(NamedTuple):
+class SpeechAnswer(NamedTuple):
     """An answer: its type, its sample rate, and the bytes as they are made."""
 
     media: str
@@ -66,7 +67,7 @@ class Sound(NamedTuple):
     chunks: AsyncIterator[bytes]
 
 
-class Lane(Protocol):
+class SpeechLane(Protocol):
     """What says texts, the next pieces of several at a time."""
 
     def start(self) -> None:
@@ -88,13 +89,13 @@ class Speaking:
 
     def __init__(
         self,
-        voice: Voice,
+        voice: ServedVoice,
         *,
         limits: Limits,
         budget: Budget,
         metrics: Metrics,
         most: int = AT_ONCE,
-        engine: Lane | None = None,
+        engine: SpeechLane | None = None,
     ):
         """`most`: requests in a batch."""
         self.voice, self._limits, self._budget, self._metrics = voice, limits, budget, metrics
@@ -102,7 +103,7 @@ class Speaking:
         self._network = threading.Lock()  # the threads of batches and of single sentences take turns
         seen = functools.partial(metrics.observe, "speech_voice_batch_size", "Texts per batch.", bounds=SIZES)
         self._engine = engine
-        self._lane: Lane = engine or Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
+        self._lane: SpeechLane = engine or Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
 
     def start(self) -> None:
         """Within a running event loop."""
@@ -112,7 +113,7 @@ class Speaking:
         """Leaves what waits unanswered."""
         self._lane.stop()
 
-    async def speak(self, asked: Asked) -> Sound:
+    async def speak(self, asked: SpeechRequest) -> SpeechAnswer:
         """The sound of a text, begun: what cannot be said is refused before the first byte. Raises RequestError."""
         plan = await self.plan(asked)
         natural = self.voice.sample_rate
@@ -127,9 +128,9 @@ class Speaking:
             total = round(await self._alone(lambda: self.voice.samples(plan)) * rate / natural)
         sound = _resampled(_preceded(first_N, pieces), natural, rate)
         chunks = _encoded(sound if total is None else _of_length(sound, total), asked.response_format, rate, total)
-        return Sound(MEDIA[asked.response_format], rate, chunks)
+        return SpeechAnswer(MEDIA[asked.response_format], rate, chunks)
 
-    async def plan(self, asked: Asked) -> list[PlannedSentence]:
+    async def plan(self, asked: SpeechRequest) -> list[PlannedSentence]:
         """The sentences of the request's text. Raises RequestError."""
         if len(asked.input) > self._limits.max_characters:
             found = f"input of {len(asked.input)} characters"
@@ -140,14 +141,14 @@ class Speaking:
         except ValueError as error:
             raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
 
-    async def words(self, asked: Asked) -> list[dict[str, Any]]:
+    async def words(self, asked: SpeechRequest) -> list[dict[str, Any]]:
         """The words of a text as they will be said: seconds, pitch in Hz, energy. Raises RequestError."""
         plan = await self.plan(asked)
         return [word._asdict() for word in await self._alone(lambda: self.voice.words(plan))]
 
     async def self_test(self, tell: Callable[[str], None]) -> None:
         """A sentence must have a sound. Raises SelfTestError where it has none."""
-        sound = await self.speak(Asked(input="One two three.", response_format="pcm"))
+        sound = await self.speak(SpeechRequest(input="One two three.", response_format="pcm"))
         samples_N = np.frombuffer(b"".join([chunk async for chunk in sound.chunks]), "<i2")
         if not samples_N.any():
             raise SelfTestError(f"self-test: {self.voice.name} says nothing; its weights or its vocoder's are damaged")
@@ -158,7 +159,7 @@ class Speaking:
     async def _compare(self) -> None:
         """Texts that the engine says at the same time must sound as they do alone in this process."""
         texts = "One two three.", "Four five six seven eight nine. Ten."
-        plans = [await self.plan(Asked(input=text)) for text in texts]
+        plans = [await self.plan(SpeechRequest(input=text)) for text in texts]
 
         async def whole(plan: Sequence[PlannedSentence]) -> np.ndarray:
             return np.concatenate([piece_N async for piece_N in self._sound(plan)])

@@ -19,7 +19,7 @@ MEDIA |= {"vtt": "text/vtt; charset=utf-8"}
 TRUE, FALSE = ("true", "1"), ("false", "0")
 
 
-class Asked(NamedTuple):
+class TranscriptionRequest(NamedTuple):
     """A request: the recording, and how its transcript is to be written.
 
     `prompt`, `temperature`, `language` and `timestamp_granularities[]` of OpenAI's are checked and have no effect.
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     streams: bool
 
 
-def asked(form: Form) -> Asked:
+def asked(form: Form) -> TranscriptionRequest:
     """What a form asks for. Raises RequestError for one without a recording, or with values that OpenAI's has not."""
     if "file" not in form.files:
         known = ", ".join([*form.fields, *form.files]) or "nothing"
@@ -46,7 +46,7 @@ def asked(form: Form) -> Asked:
     if not _is_temperature(_last(form, "temperature", "")):
         found = _last(form, "temperature", "")[:40]
         raise RequestError(400, f"temperature {found!r}: expected a number from 0 to 1", param="temperature")
-    return Asked(form.files["file"], _last(form, "model", ""), style, streams)  # type: ignore[arg-type]
+    return TranscriptionRequest(form.files["file"], _last(form, "model", ""), style, streams)  # type: ignore[arg-type]
 
 
 def written(transcript: Transcript, style: Format, language: str) -> str | dict[str, Any]:

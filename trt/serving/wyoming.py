@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from common import audio
+from common.audio import waveform
 from trt.serving import speech
 from trt.serving.hearing import Hearing
 from trt.serving.limits import Budget, BusyError, Limits, RequestError
@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 _log = logging.getLogger("trt.serve")
 
 
-class Event(NamedTuple):
+class WyomingEvent(NamedTuple):
     """One message."""
 
     type: str
@@ -106,7 +106,7 @@ class _Client:
         self._format: tuple[int, int, int] | None = None
         self._held = 0
 
-    async def read(self) -> Event | None:
+    async def read(self) -> WyomingEvent | None:
         """The next event; None at the end. Raises RequestError for what is none."""
         line = b"a line without end"
         try:
@@ -121,14 +121,14 @@ class _Client:
                 raise ValueError(sizes)
             async with asyncio.timeout(self._server._limits.client_seconds):
                 line, payload = [await self._reader.readexactly(size) for size in sizes]
-            return Event(kind, data | dict(json.loads(line or b"{}")), payload)
+            return WyomingEvent(kind, data | dict(json.loads(line or b"{}")), payload)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             found, expected = line[:60].decode("utf-8", "replace").strip(), "expected an object of JSON with a type"
             raise RequestError(
                 400, f"no event of Wyoming's protocol: {found!r}; {expected}, and lengths up to {MOST_BYTES}"
             ) from None
 
-    async def answer(self, event: Event) -> None:
+    async def answer(self, event: WyomingEvent) -> None:
         """What an event asks for; types that are not known are passed over. Raises RequestError."""
         match event.type:
             case "describe":
@@ -144,12 +144,12 @@ class _Client:
             case "synthesize":
                 await self._speak(event.data)
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: WyomingEvent) -> None:
         found = tuple(event.data.get(name) for name in ("rate", "width", "channels"))
         rate, width, channels = found
         if not isinstance(rate, int) or width not in WIDTHS or not isinstance(channels, int):
             raise RequestError(400, f"audio of rate, width, channels {found}: expected numbers, widths 1, 2 or 4")
-        if not audio.RATES[0] <= rate <= audio.RATES[1] or not 1 <= channels <= 16:
+        if not waveform.RATES[0] <= rate <= waveform.RATES[1] or not 1 <= channels <= 16:
             raise RequestError(400, f"audio of {rate} Hz in {channels} channels: expected a rate that recordings have")
         if self._format not in (None, (rate, width, channels)):
             raise RequestError(400, f"audio of rate, width, channels {found} after {self._format}")
@@ -172,7 +172,7 @@ class _Client:
         values = np.frombuffer(content[:whole], WIDTHS[width]).astype(np.float32) / np.float32(2 ** (8 * width - 1))
         samples_N = (values - 1 if width == 1 else values).reshape(-1, channels).mean(1, dtype=np.float32)
         if len(samples_N):
-            samples_N = await asyncio.to_thread(audio.resample, samples_N, rate, hearing.ears.sample_rate)
+            samples_N = await asyncio.to_thread(waveform.resample, samples_N, rate, hearing.ears.sample_rate)
         transcript = await self._unless_gone(hearing.hear(samples_N, "audio")) if len(samples_N) else None
         self.forget()
         text = transcript.text if transcript else ""
@@ -196,7 +196,9 @@ class _Client:
         voice = data.get("voice")
         speaker = voice.get("speaker") if isinstance(voice, dict) else None
         try:
-            asked = speech.Asked(input=data.get("text") or "", voice=speaker or "default", response_format="pcm")
+            asked = speech.SpeechRequest(
+                input=data.get("text") or "", voice=speaker or "default", response_format="pcm"
+            )
         except ValueError:
             raise RequestError(400, "synthesize: nothing to say; expected a text") from None
         asked.sample_rate = speaking.voice.sample_rate

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.benchmark import RESULTS, Clock
-from common.precision import Precision
+from common.devices.precision import Precision
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import TemperatureConfig

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from common import benchmark, distributed
+from common import benchmark
 from common.benchmark import Timings
 from common.config import ConfigError
-from common.precision import float32_math
+from common.devices import distributed
+from common.devices.precision import float32_math
 from wav2vec2.benchmark import published
 from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.benchmark.sides import Side, Sides, contrastive, finetuning, inference, pretraining

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common import audio
+from common.audio import waveform
 from common.config import ConfigError
-from common.data.loading import Item
-from common.optim import build_optimizer
-from common.precision import DTYPES, autocast, cast_for_inference, grad_scaler
+from common.data.loading import SpeechItem
+from common.devices.precision import DTYPES, autocast, cast_for_inference, grad_scaler
 from common.text.vocabulary import is_special
+from common.training.optimizers import build_optimizer
 from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.checkpoints import huggingface
-from wav2vec2.contrastive.masking import Targets
+from wav2vec2.contrastive.masking import MaskedTargets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.contrastive.objective import contrast
 from wav2vec2.contrastive.reference import published_loss
@@ -144,7 +144,7 @@ def speech(cfg: BenchmarkConfig, utterances: int) -> Tensor:
         return 0.1 * torch.randn(utterances, n_samples, generator=torch.Generator().manual_seed(cfg.seed))
     clips: list[Tensor] = []
     for path in sorted(p for p in cfg.audio.rglob("*") if p.suffix in (".flac", ".wav")):
-        samples = audio.read(path, sample_rate=SAMPLE_RATE).samples
+        samples = waveform.read(path, sample_rate=SAMPLE_RATE).samples
         if len(samples) >= n_samples:
             clips.append(torch.from_numpy(samples[:n_samples]))
         if len(clips) == utterances:
@@ -171,12 +171,12 @@ def _is_compared(cfg: BenchmarkConfig) -> bool:
     return "transformers" in cfg.sides and cfg.model.shortening is None
 
 
-def _parts(cfg: BenchmarkConfig, batch_size: int, letters: Sequence[int] = ()) -> list[tuple[int, list[Item]]]:
+def _parts(cfg: BenchmarkConfig, batch_size: int, letters: Sequence[int] = ()) -> list[tuple[int, list[SpeechItem]]]:
     """cfg.concat_batches sub-batches with their seeds, each utterance with labels out of `letters`."""
     rows_BN = speech(cfg, batch_size * cfg.concat_batches).numpy()
     random = Random(cfg.seed)
     count = round(cfg.seconds * LETTERS_PER_SECOND) if letters else 0
-    items = [Item(i, str(i), row_N, random.choices(letters, k=count)) for i, row_N in enumerate(rows_BN)]
+    items = [SpeechItem(i, str(i), row_N, random.choices(letters, k=count)) for i, row_N in enumerate(rows_BN)]
     starts = range(0, len(items), batch_size)
     return [(cfg.seed + start, items[start : start + batch_size]) for start in starts]
 
@@ -257,7 +257,7 @@ def _theirs(architecture: str, cfg: BenchmarkConfig) -> nn.Module:
     return getattr(transformers, architecture)(about)
 
 
-def _negatives(parts: Sequence[Targets]) -> Tensor:
+def _negatives(parts: Sequence[MaskedTargets]) -> Tensor:
     """Distractors as transformers numbers them: by frame of the whole batch, for every frame."""
     masks_BS = torch.cat([part.mask_BS for part in parts])
     negatives_BSK = torch.zeros(*masks_BS.shape, parts[0].distractors_BMK.shape[2], dtype=torch.long)

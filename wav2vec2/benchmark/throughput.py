@@ -17,7 +17,7 @@ from tyro.conf import Positional, arg
 from common import config
 from common.benchmark import RESULTS
 from common.config import ConfigError
-from common.logging import read_events
+from common.runs.logging import read_events
 
 KEPT = ("precision", "concat_batches", "update_freq", "compile", "fsdp")
 

@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from common import checkpoint, hub
-from common.checkpoint import CheckpointError, own_description
 from common.config import build
+from common.published import hub
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError, own_description
 from common.text.language import Language
 from wav2vec2.checkpoints import huggingface, naming
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, parse_dictionary, read_dictionary
@@ -44,7 +45,6 @@ LONGEST_CONV_LAYERS, MOST_CONV_LAYERS = 1000, 100
 MOST_NAMES = 100
 # Options whose other values change what a model computes, in a way that is not built here.
 EXPECTED = {
-    "activation_fn": "gelu",
     "quantizer_depth": 1,
     "quantize_input": False,
     "target_glu": False,
@@ -93,7 +93,7 @@ def read(
 
 
 def load_foreign(path: Path) -> dict[str, Any]:
-    """As common.checkpoint.load, for files with pickled options too, whose objects become stand-ins.
+    """As common.runs.checkpoint.load, for files with pickled options too, whose objects become stand-ins.
 
     A global of the pickle that ALLOWED does not name is refused; nothing in the file is executed. Raises
     CheckpointError.
@@ -219,6 +219,7 @@ def _described(options: Mapping[str, Any], weights: Mapping[str, Tensor], path: 
     positions = weights["encoder.pos_conv.0.weight_v"].shape
     is_large = "feature_extractor.conv_layers.0.2.1.weight" in weights
     groups = options.get("latent_groups", ModelConfig.codebooks)
+    activation = str(options.get("activation_fn", ModelConfig.activation))
     codes = weights.get("quantizer.vars")
     final = weights.get("final_proj.weight")
     final_dim = options.get("final_dim", ModelConfig.final_dim) if final is None else len(final)
@@ -233,6 +234,7 @@ def _described(options: Mapping[str, Any], weights: Mapping[str, Tensor], path: 
         "ffn_dim": next(len(weight) for name, weight in weights.items() if name.endswith(".fc1.weight")),
         "heads": options.get("encoder_attention_heads", dim // HEAD_WIDTH),
         "pre_norm": options.get("layer_norm_first", is_large),
+        "activation": naming.ACTIVATIONS.get(activation, activation),
         "pos_kernel": positions[2],
         "pos_groups": dim // positions[1],
         "hourglass": options.get("hourglass_transformer") or "",

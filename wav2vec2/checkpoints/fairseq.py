@@ -10,13 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common import checkpoint
 from common.config import ConfigError
+from common.runs import checkpoint
 from common.text.dictionary import WORD_END, write_symbols
 from wav2vec2.checkpoints import naming
 from wav2vec2.corpus.letters import SPECIAL_LABELS
 from wav2vec2.network.config import ModelConfig
 
+ACTIVATIONS = {name: name for name in ("gelu", "relu", "tanh", "linear")} | {
+    "gelu_pytorch_tanh": "gelu_accurate",
+    "silu": "swish",
+}
+"""Fairseq's names for those of our activations that it has."""
 NEVER = -1e4  # the bias of a special label that the head does not write
 
 
@@ -26,6 +31,9 @@ def export(path: Path, weights: Mapping[str, Tensor], config: ModelConfig) -> No
         "an hourglass": config.hourglass, "gated relative positions": config.relative_buckets,
         "adapters": config.adapter_dim, "stacked positions": config.pos_layers,
         "an extractor without norm": not config.feature_norm,
+        f"activation {config.activation!r}": config.activation not in ACTIVATIONS,
+        f"extractor with {config.conv_activation!r}": config.conv_activation != "gelu",
+        f"norm_epsilon = {config.norm_epsilon:g}": config.norm_epsilon != ModelConfig.norm_epsilon,
     }  # fmt: skip
     if found := [name for name, is_there in foreign.items() if is_there]:
         raise ConfigError(
@@ -96,5 +104,5 @@ def _options(config: ModelConfig) -> dict[str, Any]:
         "latent_dim": config.code_dim,
         "final_dim": config.final_dim,
         "quantize_targets": True,
-        "activation_fn": "gelu",
+        "activation_fn": ACTIVATIONS[config.activation],
     }

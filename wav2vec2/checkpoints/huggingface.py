@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from common import model_folder
-from common.checkpoint import CheckpointError, load
 from common.config import ConfigError, build
-from common.model_folder import of_file, read_json, read_safetensors
+from common.published import model_folder
+from common.published.model_folder import of_file, read_json, read_safetensors
+from common.runs.checkpoint import CheckpointError, load
 from common.text.dictionary import WORD_END
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import naming
@@ -25,7 +25,10 @@ FIELDS = {
     "dim": "hidden_size",
     "ffn_dim": "intermediate_size",
     "heads": "num_attention_heads",
+    "conv_activation": "feat_extract_activation",
     "pre_norm": "do_stable_layer_norm",
+    "activation": "hidden_act",
+    "norm_epsilon": "layer_norm_eps",
     "pos_kernel": "num_conv_pos_embeddings",
     "pos_groups": "num_conv_pos_embedding_groups",
     "blank": "pad_token_id",
@@ -38,7 +41,7 @@ CODES = {
 }
 OF_TYPE = {
     "wav2vec2": CODES | {"adapter_dim": "adapter_attn_dim"},
-    "hubert": {"feature_norm": "feat_proj_layer_norm"},
+    "hubert": {"feature_norm": "feat_proj_layer_norm", "adapter_dim": "adapter_attn_dim"},
     "data2vec-audio": {"pos_kernel": "conv_pos_kernel_size", "pos_layers": "num_conv_pos_embeddings"},
     "wavlm": {"relative_buckets": "num_buckets", "relative_distance": "max_bucket_distance"},
 }
@@ -57,12 +60,8 @@ DEFAULTS = {theirs: getattr(ModelConfig, ours) for ours, theirs in (FIELDS | COD
 DATA2VEC_DEFAULTS = {"conv_pos_kernel_size": 19, "num_conv_pos_embeddings": 5, "feat_extract_norm": "layer"}
 # Keys whose other values change what a model computes, in a way that is not built here.
 EXPECTED = {
-    "hidden_act": "gelu",
-    "feat_extract_activation": "gelu",
-    "layer_norm_eps": 1e-5,
     "add_adapter": False,
     "conv_pos_batch_norm": False,
-    "use_weighted_layer_sum": False,
 }
 SAMPLE_RATE = 16000
 AUDIO_EPSILON = 1e-7  # that transformers adds to the variance of the audio
@@ -101,6 +100,9 @@ def read_config(folder: Path) -> Described:
         described |= {"feat_extract_norm": "layer", "do_stable_layer_norm": False}
     source = f"{folder}: config.json describes no model that is known"
     settings = {ours: described[theirs] for ours, theirs in (FIELDS | OF_TYPE[kind]).items()}
+    settings |= {key: naming.ACTIVATIONS.get(settings[key], settings[key]) for key in ("activation", "conv_activation")}
+    if not settings["pre_norm"]:  # where transformers builds no adapters
+        settings["adapter_dim"] = 0
     normalizes, assumed = _is_normalized(folder, default=described["feat_extract_norm"] == "layer")
     settings |= {"extractor_norm": described["feat_extract_norm"], "audio_epsilon": AUDIO_EPSILON}
     try:
@@ -285,7 +287,7 @@ def described(config: ModelConfig, architecture: str) -> dict[str, Any]:
         "feat_extract_norm": config.extractor_norm,
         **{theirs: getattr(config, ours) for ours, theirs in (FIELDS | OF_TYPE[kind]).items()},
         **({"codevector_dim": config.width_of_codes} if kind == "wav2vec2" else {}),
-        **({"adapter_attn_dim": config.adapter_dim or None} if kind == "wav2vec2" else {}),
+        **({"adapter_attn_dim": config.adapter_dim or None} if "adapter_dim" in OF_TYPE[kind] else {}),
         "vocab_size": len(config.labels) or 32,
     }
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from wav2vec2.checkpoints import checkpoint_import, naming
 from wav2vec2.checkpoints.checkpoint_import import Imported
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining

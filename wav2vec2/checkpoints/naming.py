@@ -14,6 +14,10 @@ from torch import Tensor
 from wav2vec2.network.config import ModelConfig
 
 BACKBONE = "wav2vec2."
+ACTIVATIONS = {"gelu_python": "gelu", "swish": "silu"} | dict.fromkeys(
+    ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh"), "gelu_pytorch_tanh"
+)
+"""Other names of transformers and Fairseq for some of our activations."""
 PRETRAINING = ("quantizer.", "project_codes.", "project_context.")  # modules that only pre-training needs
 CTC_BACKBONE, CTC_HEAD = "w2v_encoder.w2v_model.", "w2v_encoder.proj."
 

@@ -7,13 +7,13 @@ on with another number of processes.
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from common.config import ConfigError
-from common.distributed import World
-from common.precision import Precision
-from common.training_state import options_of_today
+from common.devices.distributed import World
+from common.devices.precision import Precision
+from common.training.state import options_of_today
 
 
 def shard(model: nn.Module, world: World, precision: Precision) -> nn.Module:
@@ -84,12 +84,3 @@ class WholeMoments:
         options = whole.StateDictOptions(full_state_dict=True)
         with options_of_today(self._optimizer):
             whole.set_optimizer_state_dict(self._network, self._optimizer, state, options=options)
-
-
-def total(norm: Tensor) -> Tensor:
-    """A norm over all processes' parts as an ordinary tensor."""
-    if type(norm) is Tensor:
-        return norm
-    from torch.distributed.tensor import DTensor
-
-    return norm.full_tensor() if isinstance(norm, DTensor) else torch.as_tensor(norm)

@@ -39,7 +39,7 @@ class MaskConfig:
                 raise ValueError(f"{name}_prob = {prob}, {name}_length = {length}: expected at least 0 and 1")
 
 
-class Targets(NamedTuple):
+class MaskedTargets(NamedTuple):
     """What is to be predicted in a batch: the same number of frames in every utterance."""
 
     mask_BS: Tensor
@@ -49,12 +49,12 @@ class Targets(NamedTuple):
     distractors_BMK: Tensor
     """int64 from 0 to M - 1: other masked frames of the same utterance, for each of them."""
 
-    def to(self, device: torch.device | str) -> "Targets":
+    def to(self, device: torch.device | str) -> "MaskedTargets":
         """On `device`; from pinned memory without waiting for the copy."""
-        return Targets(*(tensor.to(device, non_blocking=True) for tensor in self))
+        return MaskedTargets(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
-def draw_targets(frames: Sequence[int], cfg: MaskConfig, *, distractors: int, seed: int) -> Targets:
+def draw_targets(frames: Sequence[int], cfg: MaskConfig, *, distractors: int, seed: int) -> MaskedTargets:
     """Masked frames of utterances of `frames` frames, and `distractors` for each. Raises ValueError.
 
     Utterances of which more is masked show some of it again, at random, so that all have the same number.
@@ -71,7 +71,7 @@ def draw_targets(frames: Sequence[int], cfg: MaskConfig, *, distractors: int, se
     mask_BS = _true_at(positions_BM, mask_BS.shape[1])
     others_BMK = torch.randint(n_masked - 1, (len(frames), n_masked, distractors), generator=generator)
     others_BMK += others_BMK >= torch.arange(n_masked)[:, None]
-    return Targets(mask_BS, positions_BM, others_BMK)
+    return MaskedTargets(mask_BS, positions_BM, others_BMK)
 
 
 def draw_time_mask(frames: Sequence[int], cfg: MaskConfig, *, seed: int) -> Tensor:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Linear
-from common.dropout import dropout
-from wav2vec2.contrastive.masking import Targets, joined
+from common.training.dropout import dropout
+from wav2vec2.contrastive.masking import MaskedTargets, joined
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast
 from wav2vec2.contrastive.quantizer import GumbelQuantizer, perplexity
 from wav2vec2.network.config import LearningConfig, ModelConfig
@@ -58,7 +58,7 @@ class Wav2Vec2ForPretraining(nn.Module):
         self,
         audio_BN: Tensor,
         samples_B: Tensor | None,
-        targets: Sequence[Targets],
+        targets: Sequence[MaskedTargets],
         *,
         objective: ObjectiveConfig,
         temperature: float,
@@ -103,7 +103,7 @@ class Wav2Vec2ForPretraining(nn.Module):
 
     def _loss(
         self,
-        part: Targets,
+        part: MaskedTargets,
         context_QC: Tensor,
         targets_QC: Tensor,
         codes_QG: Tensor,
@@ -142,7 +142,7 @@ def _mean_squares(context: Context, rows: Sequence[int]) -> list[Tensor]:
     return [squares_b.sum() / frames_b.sum() for squares_b, frames_b in pairs]
 
 
-def _masked_frames(targets: Sequence[Targets], n_frames: int) -> list[Tensor]:
+def _masked_frames(targets: Sequence[MaskedTargets], n_frames: int) -> list[Tensor]:
     """Where the masked frames of each sub-batch are in all frames of all utterances, one after the other."""
     indices, first_row = [], 0
     for part in targets:

@@ -18,17 +18,17 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from common.data.batching import BatchingError, bucketed_batches
-from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, Item, SpeechDataset, batch_loader
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader
 from common.data.manifest import Utterance
 from common.seeds import mixed
 from ctc.alignment import frames_needed
-from wav2vec2.contrastive.masking import Targets, draw_channel_mask, draw_targets, draw_time_mask, joined
+from wav2vec2.contrastive.masking import MaskedTargets, draw_channel_mask, draw_targets, draw_time_mask, joined
 from wav2vec2.corpus.letters import Letters
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.run_config import FEWEST_FRAMES, SAMPLE_RATE, FinetuneConfig, PretrainConfig, TrainingConfig
 
 
-class Part(NamedTuple):
+class SubBatch(NamedTuple):
     """A sub-batch: its number in the epoch, and its utterances."""
 
     number: int
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     """The sub-batches that one process puts through the network at once."""
 
     epoch: int
-    parts: list[Part]
+    parts: list[SubBatch]
 
 
 class PretrainingBatch(NamedTuple):
@@ -48,7 +48,7 @@ class PretrainingBatch(NamedTuple):
     audio_BN: Tensor
     samples_B: Tensor | None
     """None: N each."""
-    targets: list[Targets]
+    targets: list[MaskedTargets]
     """The targets of each sub-batch."""
     channel_mask_BD: Tensor | None
     seeds: list[int]
@@ -120,7 +120,7 @@ class PlannedDataset(Dataset[Any], ABC):
         results = [[self.item(index) for index in part.indices] for part in plan.parts]
         failures = [result for part in results for result in part if isinstance(result, Failure)]
         found = [
-            (mixed(self.cfg.seed, plan.epoch, part.number), [item for item in items if isinstance(item, Item)])
+            (mixed(self.cfg.seed, plan.epoch, part.number), [item for item in items if isinstance(item, SpeechItem)])
             for part, items in zip(plan.parts, results, strict=True)
         ]
         found = [(seed, items) for seed, items in found if items]
@@ -135,10 +135,10 @@ class PlannedDataset(Dataset[Any], ABC):
         return self.assemble([(0, [stand_in])], failures)._replace(counts=False)
 
     @abstractmethod
-    def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> Any:
+    def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> Any:
         """The batch of the utterances of sub-batches, each with its seed."""
 
-    def item(self, index: int) -> Item | Failure:
+    def item(self, index: int) -> SpeechItem | Failure:
         """The utterance at `index`, or why it cannot be used."""
         item, utterance = self.recordings.item(index, 0), self.utterances[index]
         if isinstance(item, Failure):
@@ -159,12 +159,12 @@ class PlannedDataset(Dataset[Any], ABC):
         return item
 
     @abstractmethod
-    def frames_needed(self, item: Item) -> int:
+    def frames_needed(self, item: SpeechItem) -> int:
         """The fewest with which it can be used."""
 
-    def _stand_in(self) -> Item | None:
+    def _stand_in(self) -> SpeechItem | None:
         items = map(self.item, range(len(self.utterances)))
-        return next((item for item in items if isinstance(item, Item)), None)
+        return next((item for item in items if isinstance(item, SpeechItem)), None)
 
 
 class PretrainingSet(PlannedDataset):
@@ -176,11 +176,11 @@ class PretrainingSet(PlannedDataset):
         """Samples that an utterance is cropped to, if it is longer."""
         return self.cfg.data.max_samples or self.cfg.data.max_tokens
 
-    def frames_needed(self, item: Item) -> int:
+    def frames_needed(self, item: SpeechItem) -> int:
         """Enough that some are hidden and some are not."""
         return FEWEST_FRAMES
 
-    def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> PretrainingBatch:
+    def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> PretrainingBatch:
         """The batch of the utterances of sub-batches, each with its seed."""
         cfg, model = self.cfg, self.cfg.model
         lengths = [min(self.longest(), *(len(item.samples) for item in items)) for _, items in parts]
@@ -217,11 +217,11 @@ class FinetuningSet(PlannedDataset):
         super().__init__(utterances, cfg, letters)
         self.training = training
 
-    def frames_needed(self, item: Item) -> int:
+    def frames_needed(self, item: SpeechItem) -> int:
         """In training those of its labels; a validation counts every utterance that has a frame."""
         return max(1, frames_needed(item.target)) if self.training else 1
 
-    def assemble(self, parts: list[tuple[int, list[Item]]], failures: list[Failure]) -> FinetuningBatch:
+    def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> FinetuningBatch:
         """The batch of the utterances of sub-batches, each with its seed."""
         items = [item for _, items in parts for item in items]
         audio_BN = torch.zeros(len(items), max(len(item.samples) for item in items))
@@ -245,7 +245,7 @@ class FinetuningSet(PlannedDataset):
             counts=True,
         )
 
-    def _hidden(self, seed: int, items: list[Item]) -> tuple[Tensor | None, Tensor | None]:
+    def _hidden(self, seed: int, items: list[SpeechItem]) -> tuple[Tensor | None, Tensor | None]:
         mask, model = self.cfg.mask, self.cfg.model
         frames = [n_frames(len(item.samples), model.conv_layers) for item in items]
         mask_BS = draw_time_mask(frames, mask, seed=seed) if mask.time_prob else None
@@ -281,14 +281,14 @@ def training_plans(
         for turn in range(cfg.update_freq):
             start = (turn * ranks + rank) * cfg.concat_batches
             own = numbers[start : start + cfg.concat_batches]
-            plans.append(Plan(epoch, [Part(number, batches[number]) for number in own]))
+            plans.append(Plan(epoch, [SubBatch(number, batches[number]) for number in own]))
     return plans
 
 
 def validation_plans(sizes: Sequence[int], max_tokens: int, *, ranks: int = 1, rank: int = 0) -> list[Plan]:
     """The share of process `rank` in all utterances, a sub-batch at a time, the same in every validation."""
     batches = bucketed_batches(sizes, max_seconds=max_tokens, seed=0, epoch=0, shuffle=False)
-    return [Plan(0, [Part(number, batch)]) for number, batch in enumerate(batches)][rank::ranks]
+    return [Plan(0, [SubBatch(number, batch)]) for number, batch in enumerate(batches)][rank::ranks]
 
 
 def on_device(batch: Any, device: torch.device) -> Any:

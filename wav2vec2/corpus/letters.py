@@ -30,7 +30,7 @@ class Letters:
         *,
         language: Language = "auto",
         unknown_letters: UnknownLetters = "stop",
-        normalizes: bool = True,
+        normalizes: bool | None = True,
     ) -> Spelling:
         """What writes texts in these letters."""
         return Spelling(sorted(self.written), language=language, unknown_letters=unknown_letters, normalizes=normalizes)

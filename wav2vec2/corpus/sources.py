@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from common import audio
-from common.audio import AudioError, AudioInfo
+from common.audio import waveform
+from common.audio.waveform import AudioError, AudioInfo
 from common.data.manifest import Manifest, ManifestError, Utterance, read_manifest
 from common.text.language import Spelling
 from wav2vec2.network.config import ModelConfig
@@ -89,7 +89,7 @@ def _listed(folder: Path, data: DataConfig) -> Manifest:
 
 def _header(path: Path) -> tuple[Path, AudioInfo | AudioError]:
     try:
-        return path, audio.info(path)
+        return path, waveform.info(path)
     except AudioError as error:
         return path, error
 

@@ -9,8 +9,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+from torch.nn import functional as F
+
 ConvLayer = tuple[int, int, int]
 CONV_LAYERS: tuple[ConvLayer, ...] = ((512, 10, 5), *[(512, 3, 2)] * 4, *[(512, 2, 2)] * 2)
+Activation = Literal[
+    "gelu",
+    "gelu_pytorch_tanh",
+    "quick_gelu",
+    "relu",
+    "relu6",
+    "leaky_relu",
+    "silu",
+    "mish",
+    "tanh",
+    "sigmoid",
+    "linear",
+]
+ACTIVATIONS = {
+    "gelu": F.gelu,
+    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "leaky_relu": F.leaky_relu,
+    "silu": F.silu,
+    "mish": F.mish,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "linear": lambda x: x,
+}
+"""By the names of transformers."""
 LONGEST_HOURGLASS = 64  # characters; a longer one is no configuration, and parsing it could take memory without bound
 LARGEST_FACTOR = 1000  # frames that an hourglass makes one, 20 s; every utterance is filled up to a multiple of it
 
@@ -65,6 +95,8 @@ class ModelConfig:
     """Normalisation of every utterance to mean 0 and variance 1 before the network."""
     audio_epsilon: float = 1e-5
     """Number that normalize_audio adds to the variance: 1e-5 in Fairseq, 1e-7 in Hugging Face's models."""
+    conv_activation: Activation = "gelu"
+    """Activation after the convolutions of the extractor and of the positions."""
     feature_norm: bool = True
     """Layer normalisation of the extractor's output."""
     layers: int = 12
@@ -77,6 +109,10 @@ class ModelConfig:
     """Attention heads; divides dim."""
     pre_norm: bool = False
     """Layer normalisation before attention and feed-forward (Large) instead of after the residual sum (Base)."""
+    activation: Activation = "gelu"
+    """Activation inside the feed-forward parts of the Transformer."""
+    norm_epsilon: float = 1e-5
+    """Number that layer normalisation outside the extractor adds to the variance."""
     pos_kernel: int = 128
     """Frames that the positional convolution spans."""
     pos_groups: int = 16
@@ -113,15 +149,16 @@ class ModelConfig:
         for name in (*positive, "final_dim", "width_of_codes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        if min(self.pos_layers, self.relative_buckets, self.adapter_dim) < 0 or not 0 < self.audio_epsilon < 1:
+        for name in ("pos_layers", "adapter_dim"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 0")
+        for name in ("audio_epsilon", "norm_epsilon"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a number above 0 and below 1")
+        if self.relative_buckets and (self.relative_buckets < 4 or self.relative_distance < 1):
             raise ValueError(
-                f"pos_layers = {self.pos_layers}, relative_buckets = {self.relative_buckets}, adapter_dim = "
-                f"{self.adapter_dim}, audio_epsilon = {self.audio_epsilon}: expected at least 0, and 0 to below 1"
-            )
-        if self.relative_buckets and (self.relative_buckets % 4 or 4 * self.relative_distance <= self.relative_buckets):
-            raise ValueError(
-                f"relative_buckets = {self.relative_buckets}, relative_distance = {self.relative_distance}: expected a "
-                "multiple of 4, and a distance of more than a quarter of it"
+                f"relative_buckets = {self.relative_buckets}, relative_distance = {self.relative_distance}: expected "
+                "at least 4 (0 for none), and a distance of at least 1"
             )
         if self.hourglass and (self.relative_buckets or self.adapter_dim):
             raise ValueError("hourglass with relative_buckets or adapter_dim: shortened layers have neither")

@@ -18,10 +18,10 @@ from torch.nn import functional as F
 
 from common.convolution import Kept, matmul, native, products, trained
 from common.convolution import convolve as convolve_through_torch
-from common.convolution.native import Epilogue, Packed
+from common.convolution.native import Epilogue, PackedConvolution
+from common.devices.precision import compute_dtype
 from common.lengths import inside
-from common.precision import compute_dtype
-from wav2vec2.network.config import ConvLayer, ModelConfig, samples_per_frame, samples_seen
+from wav2vec2.network.config import ACTIVATIONS, ConvLayer, ModelConfig, samples_per_frame, samples_seen
 
 Length = TypeVar("Length", int, Tensor)
 NORM_EPSILON = 1e-5
@@ -54,7 +54,7 @@ class FeatureExtractor(nn.Module):
         channels = (1, *(layer[0] for layer in config.conv_layers))
         self.layers = nn.ModuleList(
             (FirstLayer if config.extractor_norm == "group" and i == 0 else ConvLayerNorm)(
-                channels[i], layer, bias=config.conv_bias, norm=config.extractor_norm == "layer"
+                channels[i], layer, config, norm=config.extractor_norm == "layer"
             )
             for i, layer in enumerate(config.conv_layers)
         )
@@ -103,47 +103,52 @@ class FeatureExtractor(nn.Module):
         return x_BRC.flatten(0, 1)
 
 
-class Convolution(NamedTuple):
+class ExtractorConvolution(NamedTuple):
     """What one layer does, in the type that is computed in."""
 
     weight_OKI: Tensor
     bias_O: Tensor | None
     stride: int
     norm: nn.LayerNorm | None
-    packed: Packed | None = None
+    activation: str
+    packed: PackedConvolution | None = None
     """The weights for the native library, where that is faster than torch."""
 
     def infer(self, x_RI: Tensor, *, out_SO: Tensor | None = None) -> Tensor:
-        """Convolution, normalisation and GELU of x_RI -> out_SO, a row for all that there are K rows for."""
+        """Convolution, normalisation and activation of x_RI -> out_SO, a row for all that there are K rows for."""
         x_RI = x_RI.to(self.weight_OKI.dtype)
         if out_SO is None:
             out_SO = x_RI.new_empty(_n_rows(x_RI, self.weight_OKI, self.stride), len(self.weight_OKI))
+        is_gelu = self.activation == "gelu"
         if self.packed is not None:
-            epilogue = Epilogue(self.bias_O, activation="gelu" if self.norm is None else "identity")
+            epilogue = Epilogue(self.bias_O, activation="gelu" if is_gelu and self.norm is None else "identity")
             native.run(x_RI[None], self.packed, epilogue, out_SO[None], stride=self.stride)
-            return out_SO if self.norm is None else torch.ops.aten.gelu_(out_SO.copy_(self.norm(out_SO)))
-        convolve(x_RI, self.weight_OKI, self.bias_O, self.stride, out_SO=out_SO)
+            if epilogue.activation == "gelu":
+                return out_SO
+        else:
+            convolve(x_RI, self.weight_OKI, self.bias_O, self.stride, out_SO=out_SO)
         if self.norm is not None:
             out_SO.copy_(self.norm(out_SO))
-        return torch.ops.aten.gelu_(out_SO)
+        return torch.ops.aten.gelu_(out_SO) if is_gelu else out_SO.copy_(ACTIVATIONS[self.activation](out_SO))
 
 
-class Folded(NamedTuple):
+class FoldedLayer(NamedTuple):
     """The first layer with its normalisation: for each utterance a weight, in the order of its product, and a bias."""
 
     weight_BKO: Tensor
     bias_BO: Tensor
     stride: int
+    activation: str
 
-    def of(self, utterance: int) -> Convolution:
+    def of(self, utterance: int) -> ExtractorConvolution:
         """The layer as it is for one utterance."""
         weight_KO, bias_O = self.weight_BKO[utterance], self.bias_BO[utterance]
-        packed = native.pack(weight_KO.unsqueeze(1), None) if _is_packed(weight_KO) else None
-        return Convolution(weight_KO.T.unsqueeze(2), bias_O, self.stride, None, packed)
+        packed = native.pack(weight_KO.T[:, :, None], None) if _is_packed(weight_KO) else None
+        return ExtractorConvolution(weight_KO.T.unsqueeze(2), bias_O, self.stride, None, self.activation, packed)
 
 
 class FirstLayer(nn.Module):
-    """Convolution of the samples, normalisation of every channel over an utterance's own frames, GELU.
+    """Convolution of the samples, normalisation of every channel over an utterance's own frames, activation.
 
     Mean and variance of a channel are w·m and w·Cw, where w are its taps and m and C are mean and covariance of the
     windows that the convolution looks at. So the statistics of all channels come from a K x K matrix per utterance,
@@ -151,11 +156,12 @@ class FirstLayer(nn.Module):
     for it. C is in float64, since taps that cancel most of the signal would leave only its rounding errors.
     """
 
-    def __init__(self, c_in: int, layer: ConvLayer, *, bias: bool, norm: bool):
+    def __init__(self, c_in: int, layer: ConvLayer, config: ModelConfig, *, norm: bool):
         super().__init__()
         c_out, self.kernel, self.stride = layer
+        self.activation = config.conv_activation
         self.weight = nn.Parameter(torch.empty(c_out, self.kernel, c_in))
-        self.bias = nn.Parameter(torch.empty(c_out)) if bias else None
+        self.bias = nn.Parameter(torch.empty(c_out)) if config.conv_bias else None
         self.norm = nn.GroupNorm(c_out, c_out, eps=NORM_EPSILON)
         initialise_conv(self.weight, self.bias)
 
@@ -164,11 +170,12 @@ class FirstLayer(nn.Module):
         audio_BN = x_RC.view(len(samples_B), -1)
         folded = self.folded(audio_BN, samples_B)
         windows_BRK = self._windows(audio_BN).to(folded.weight_BKO.dtype)
-        if matmul.is_fastest(windows_BRK, folded.weight_BKO):
+        if self.activation == "gelu" and matmul.is_fastest(windows_BRK, folded.weight_BKO):
             return trained.windows_gelu(windows_BRK, folded.weight_BKO, folded.bias_BO).flatten(0, 1)
-        return F.gelu(torch.baddbmm(folded.bias_BO.unsqueeze(1), windows_BRK, folded.weight_BKO)).flatten(0, 1)
+        y_BRO = torch.baddbmm(folded.bias_BO.unsqueeze(1), windows_BRK, folded.weight_BKO)
+        return ACTIVATIONS[self.activation](y_BRO).flatten(0, 1)
 
-    def folded(self, audio_BN: Tensor, samples_B: Tensor) -> Folded:
+    def folded(self, audio_BN: Tensor, samples_B: Tensor) -> FoldedLayer:
         """The weights and the bias, for each utterance, of the convolution and the normalisation after it."""
         windows_BRK = self._windows(audio_BN).double()
         frames_B = (samples_B - self.kernel) // self.stride + 1
@@ -186,7 +193,7 @@ class FirstLayer(nn.Module):
             shift_BO = shift_BO + (self.bias - self.bias)
         weight_BKO, bias_BO = (scale_BO.unsqueeze(2) * weight_OK).transpose(1, 2), self.norm.bias + scale_BO * shift_BO
         dtype = compute_dtype(self.weight)
-        return Folded(weight_BKO.to(dtype), bias_BO.to(dtype), self.stride)
+        return FoldedLayer(weight_BKO.to(dtype), bias_BO.to(dtype), self.stride, self.activation)
 
     def _windows(self, audio_BN: Tensor) -> Tensor:
         """[B, N / stride, K]: what the convolution looks at; zeros stand beyond N."""
@@ -194,45 +201,48 @@ class FirstLayer(nn.Module):
 
 
 class ConvLayerNorm(nn.Module):
-    """Convolution, layer normalisation of every frame (if `norm`), GELU."""
+    """Convolution, layer normalisation of every frame (if `norm`), activation."""
 
-    def __init__(self, c_in: int, layer: ConvLayer, *, bias: bool, norm: bool):
+    def __init__(self, c_in: int, layer: ConvLayer, config: ModelConfig, *, norm: bool):
         super().__init__()
         c_out, kernel, self.stride = layer
+        self.activation = config.conv_activation
         self.weight = nn.Parameter(torch.empty(c_out, kernel, c_in))
-        self.bias = nn.Parameter(torch.empty(c_out)) if bias else None
+        self.bias = nn.Parameter(torch.empty(c_out)) if config.conv_bias else None
         self.norm = nn.LayerNorm(c_out, eps=NORM_EPSILON) if norm else None
-        self._kept: Kept[Packed] = Kept()
+        self._kept: Kept[PackedConvolution] = Kept()
         initialise_conv(self.weight, self.bias)
 
     def forward(self, x_RC: Tensor) -> Tensor:
         """x_RC -> [R / stride or, at the end of the batch, less, C of the output]."""
         if torch.is_grad_enabled():
             self._kept.forget()
-        weight_OKI, bias_O, stride, norm, _ = self.convolution()
+        weight_OKI, bias_O, stride, norm, *_ = self.convolution()
         x_RC = x_RC.to(weight_OKI.dtype)
         if matmul.is_fastest(x_RC, weight_OKI):
-            y_RC = trained.strided(x_RC, weight_OKI, bias_O, stride, "gelu" if norm is None else "identity")
-            return y_RC if norm is None else F.gelu(norm(y_RC))
-        if products.runs_eagerly(x_RC) and not products.has_fast_products():
+            fused = norm is None and self.activation == "gelu"
+            y_RC = trained.strided(x_RC, weight_OKI, bias_O, stride, "gelu" if fused else "identity")
+            if fused:
+                return y_RC
+        elif products.runs_eagerly(x_RC) and not products.has_fast_products():
             y_RC = convolve_through_torch(x_RC[None], weight_OKI, bias_O, stride=stride)[0]
         else:
             y_RC = StridedConv.apply(x_RC, weight_OKI, bias_O, stride)
-        return F.gelu(y_RC if norm is None else norm(y_RC))
+        return ACTIVATIONS[self.activation](y_RC if norm is None else norm(y_RC))
 
     def train(self, mode: bool = True) -> "ConvLayerNorm":
         """As ever, and forgets what was kept: where parameters are swapped or gathered, they do not tell of changes."""
         self._kept.forget()
         return super().train(mode)
 
-    def convolution(self) -> Convolution:
+    def convolution(self) -> ExtractorConvolution:
         """Its weights in the type that is computed in."""
         dtype = compute_dtype(self.weight)
         weight_OKI, bias_O = self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype)
         packed = None
         if not torch.is_grad_enabled() and _is_packed(weight_OKI):
-            packed = self._kept.of((self.weight,), lambda: native.pack(self.weight.permute(1, 2, 0), None))
-        return Convolution(weight_OKI, bias_O, self.stride, self.norm, packed)
+            packed = self._kept.of((self.weight,), lambda: native.pack(self.weight, None))
+        return ExtractorConvolution(weight_OKI, bias_O, self.stride, self.norm, self.activation, packed)
 
 
 class StridedConv(torch.autograd.Function):

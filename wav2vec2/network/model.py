@@ -12,13 +12,11 @@ from torch.nn import functional as F
 
 from common.config import ConfigError
 from common.convolution import Linear
-from common.dropout import dropout
 from common.lengths import inside
+from common.training.dropout import dropout
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.extractor import FeatureExtractor
 from wav2vec2.network.transformer import Encoder
-
-NORM_EPSILON = 1e-5
 
 
 class Masked(NamedTuple):
@@ -52,7 +50,7 @@ class Wav2Vec2(nn.Module):
         self.config, self.learning = config, learning or LearningConfig()
         channels = config.conv_layers[-1][0]
         self.extractor = FeatureExtractor(config)
-        self.norm = nn.LayerNorm(channels, eps=NORM_EPSILON) if config.feature_norm else nn.Identity()
+        self.norm = nn.LayerNorm(channels, eps=config.norm_epsilon) if config.feature_norm else nn.Identity()
         self.projection = Linear(channels, config.dim)
         self.mask_embedding = nn.Parameter(torch.empty(config.dim).uniform_())
         self.encoder = Encoder(config, self.learning)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Kept, matmul, trained
-from wav2vec2.network.config import ModelConfig
+from wav2vec2.network.config import ACTIVATIONS, ModelConfig
 
 # Up to so many frames of a batch training takes the sum as it is defined: the spectrum of the taps, and the way back
 # from that of their gradient, take as long whatever the batch. Estimated from operations: the place is not measured.
@@ -20,7 +20,7 @@ DIRECT_FRAMES = 1500
 
 
 class PositionalConv(nn.Module):
-    """Convolution with K taps, weight-normalised per tap (Salimans and Kingma 2016), and GELU.
+    """Convolution with K taps, weight-normalised per tap (Salimans and Kingma 2016), and an activation.
 
     It is done by overlapping blocks ("overlap-save"): 128 taps over 499 frames of Base take 4.7 GFLOP directly, and
     less than a tenth of that so. In float32 if the network is in less.
@@ -28,7 +28,7 @@ class PositionalConv(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.groups, self.kernel = config.pos_groups, config.pos_kernel
+        self.groups, self.kernel, self.activation = config.pos_groups, config.pos_kernel, config.conv_activation
         self.block = 2 ** math.ceil(math.log2(2 * config.pos_kernel))
         self.direction = nn.Parameter(torch.empty(config.dim, config.dim // config.pos_groups, config.pos_kernel))
         self.norm = nn.Parameter(torch.empty(1, 1, config.pos_kernel))
@@ -43,7 +43,7 @@ class PositionalConv(nn.Module):
         """x_BSD -> the same shape: a frame sees kernel // 2 frames before it and the rest of the kernel after."""
         with torch.autocast(x_BSD.device.type, enabled=False):
             y_BSD = self._convolve(_at_least_float32(x_BSD)) + self.bias
-            return F.gelu(y_BSD).to(x_BSD.dtype)
+            return ACTIVATIONS[self.activation](y_BSD).to(x_BSD.dtype)
 
     def train(self, mode: bool = True) -> "PositionalConv":
         """As ever, and forgets what was kept: where parameters are swapped or gathered, they do not tell of changes."""
@@ -89,11 +89,11 @@ class PositionalConv(nn.Module):
 
 
 class StackedPositions(nn.Module):
-    """Convolutions one after the other, each with layer normalisation without parameters and GELU (data2vec)."""
+    """Convolutions one after the other, each with plain layer normalisation and an activation (data2vec)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        kernel, dim = config.pos_kernel, config.dim
+        kernel, dim, self.activation = config.pos_kernel, config.dim, config.conv_activation
         self.layers = nn.ModuleList(
             nn.Conv1d(dim, dim, kernel, padding=kernel // 2, groups=config.pos_groups) for _ in range(config.pos_layers)
         )
@@ -104,7 +104,7 @@ class StackedPositions(nn.Module):
             if mask_BS1 is not None:
                 x_BSD = torch.where(mask_BS1, x_BSD, 0.0)
             x_BSD = layer(x_BSD.mT).mT[:, : x_BSD.shape[1]]
-            x_BSD = F.gelu(F.layer_norm(x_BSD, x_BSD.shape[2:]))
+            x_BSD = ACTIVATIONS[self.activation](F.layer_norm(x_BSD, x_BSD.shape[2:]))
         return x_BSD
 
 

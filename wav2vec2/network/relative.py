@@ -35,9 +35,10 @@ class RelativeBias(nn.Module):
         """
         half, exact = self.buckets // 2, self.buckets // 4
         size = distance.abs()
-        growth = torch.log(size.float().clamp(min=1) / exact) / math.log(self.farthest / exact)
-        beyond = (exact + growth * (half - exact)).long().clamp(max=half - 1)
-        return torch.where(size < exact, size, beyond) + half * (distance > 0)
+        growth = torch.log(size.float().clamp(min=1) / exact) / (math.log(self.farthest / exact) or math.inf)
+        beyond = (exact + growth * (half - exact)).clamp(max=half - 1).long()
+        # A `farthest` of at most `exact` makes beyond shrink, below 0 in the end, where the published code fails.
+        return (torch.where(size < exact, size, beyond) + half * (distance > 0)).clamp(min=0)
 
 
 class Gate(nn.Module):

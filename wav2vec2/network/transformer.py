@@ -12,14 +12,12 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from common.convolution import Linear
-from common.dropout import dropout
 from common.lengths import inside
-from wav2vec2.network.config import LearningConfig, ModelConfig
+from common.training.dropout import dropout
+from wav2vec2.network.config import ACTIVATIONS, LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
 from wav2vec2.network.positions import PositionalConv, StackedPositions
 from wav2vec2.network.relative import Adapter, Gate, RelativeBias
-
-NORM_EPSILON = 1e-5
 
 
 class Encoder(nn.Module):
@@ -30,7 +28,7 @@ class Encoder(nn.Module):
         self.pre_norm, self.learning = config.pre_norm, learning
         self.positions = StackedPositions(config) if config.pos_layers else PositionalConv(config)
         self.relative = RelativeBias(config) if config.relative_buckets else None
-        self.norm = nn.LayerNorm(config.dim, eps=NORM_EPSILON)
+        self.norm = nn.LayerNorm(config.dim, eps=config.norm_epsilon)
         self.layers = nn.ModuleList(TransformerLayer(config, learning) for _ in range(config.layers))
         self.hourglass = config.shortening
         self.shortening: Shortening | None = None
@@ -118,12 +116,12 @@ class TransformerLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, learning: LearningConfig):
         super().__init__()
-        self.pre_norm, self.learning = config.pre_norm, learning
-        self.attention = Attention(config, learning)
-        self.attention_norm = nn.LayerNorm(config.dim, eps=NORM_EPSILON)
+        self.pre_norm, self.activation, self.learning = config.pre_norm, config.activation, learning
+        self.attention = SelfAttention(config, learning)
+        self.attention_norm = nn.LayerNorm(config.dim, eps=config.norm_epsilon)
         self.fc1 = Linear(config.dim, config.ffn_dim)
         self.fc2 = Linear(config.ffn_dim, config.dim)
-        self.final_norm = nn.LayerNorm(config.dim, eps=NORM_EPSILON)
+        self.final_norm = nn.LayerNorm(config.dim, eps=config.norm_epsilon)
         self.adapter = Adapter(config) if config.adapter_dim else None
         for linear in (self.fc1, self.fc2):
             initialise_linear(linear)
@@ -141,14 +139,15 @@ class TransformerLayer(nn.Module):
         return self.final_norm(x_BSD + self._drop(self._feed_forward(x_BSD)))
 
     def _feed_forward(self, x_BSD: Tensor) -> Tensor:
-        x_BSF = dropout(self.fc1(x_BSD, "gelu"), self.learning.activation_dropout, self.training)
-        return self.fc2(x_BSF)
+        is_gelu = self.activation == "gelu"  # which the library computes along with the product
+        x_BSF = self.fc1(x_BSD, "gelu") if is_gelu else ACTIVATIONS[self.activation](self.fc1(x_BSD))
+        return self.fc2(dropout(x_BSF, self.learning.activation_dropout, self.training))
 
     def _drop(self, x_BSD: Tensor) -> Tensor:
         return dropout(x_BSD, self.learning.dropout, self.training)
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     """Multi-head self-attention; queries, keys and values come of one product."""
 
     def __init__(self, config: ModelConfig, learning: LearningConfig):

@@ -30,7 +30,7 @@ class Blocks {
 
     static bool is_valid(const blocks_problem& p) {
         const bool sizes = p.utterances > 0 && p.channels > 0 && p.frames > 0 && p.filters > 0 && p.taps > 0 &&
-                           p.taps <= LONGEST_TAPS && p.padding >= 0 && p.block >= p.taps && p.points > 0;
+                           p.taps <= LONGEST_BLOCK && p.padding >= 0 && p.block >= p.taps && p.points > 0;
         return sizes && p.frames + 2 * p.padding >= p.taps && p.input && p.transform && p.output && p.x && p.weight;
     }
 

@@ -33,7 +33,7 @@ class RunBytes : Run<float, float> {
             for (int64_t first = 0; first < outputs; first += layout.chunk) {
                 const int64_t rows = std::min(layout.chunk, outputs - first), parts = (rows + ROWS - 1) / ROWS;
 #pragma omp for schedule(static)
-                for (int64_t row = 0; row < rows; row++) round_frame(b, first + row, row);
+                for (int64_t row = 0; row < rows; row++) round_frame(b, first + row - p.before, row);
 #pragma omp for schedule(static)
                 for (int64_t job = 0; job < panels * parts; job++) {
                     const int64_t panel = job / parts, part = job % parts;
@@ -51,43 +51,26 @@ class RunBytes : Run<float, float> {
     }
 
     void round_frame(int64_t b, int64_t frame, int64_t row) const {
-        const float* from = p.x + b * p.x_batch_stride + frame * p.x_frame_stride;
-        uint8_t* to = bytes + row * layout.input_stride;
-        const int64_t whole = p.channels / PANEL * PANEL;
-        alignas(64) float rest[PANEL] = {};
-        for (int64_t j = whole; j < p.channels; j++) rest[j - whole] = from[j];
+        float* values = kept_values();
+        for (int64_t column = 0; column < p.channels; column += PANEL)
+            Run<float, float>::read(b, frame, column, std::min(PANEL, p.channels - column), values + column);
         Range range;
-        range.add(from, whole);
-        range.add(rest, PANEL);
-        const Level level = levels[row] = range.level();
-        to_bytes(from, whole, level, to);
-        if (whole < p.channels) to_bytes(rest, PANEL, level, to + whole);
+        range.add(values, layout.kept_values);
+        levels[row] = range.level();
+        to_bytes(values, layout.kept_values, levels[row], bytes + row * layout.input_stride);
     }
 
     void transformed() const {
-        place_rows();
-        const int64_t rows = starts[p.batch];
-#pragma omp parallel num_threads(p.threads) if (p.threads > 1)
-        for (int64_t first = 0; first < rows; first += layout.chunk) {
-            const int64_t count = std::min(layout.chunk, rows - first);
-#pragma omp for schedule(static)
-            for (int64_t row = 0; row < count; row++) {
+        by_blocks(
+            1,
+            [&](const Row& row, int64_t place, int64_t) {
                 float* values = kept_values();
                 for (int64_t column = 0; column < layout.input_stride; column += PANEL)
-                    transform_input<false>(row_of(first + row), column, layout.input_stride, values + column);
-                round_row(values, row);
-            }
-#pragma omp for schedule(static)
-            for (int64_t job = 0; job < multiplied() * panels; job++) {
-                if (job >= edges() * panels)
-                    multiply_pair(job / panels - edges(), job % panels, count);
-                else
-                    multiply(job / panels, job % panels, count);
-            }
-#pragma omp for schedule(static)
-            for (int64_t job = 0; job < count * panels; job++)
-                transform_output(row_of(first + job / panels), job / panels, job % panels * PANEL);
-        }
+                    transform_input<false>(row, column, layout.input_stride, values + column);
+                round_row(values, place);
+            },
+            [&](int64_t point, int64_t panel, int64_t count) { multiply(point, panel, count); },
+            [&](int64_t pair, int64_t panel, int64_t count) { multiply_pair(pair, panel, count); });
     }
 
     void round_row(const float* values, int64_t row) const {
@@ -96,7 +79,7 @@ class RunBytes : Run<float, float> {
         const auto plane = [&](int64_t point) { return to + point * layout.input_plane; };
         for (int64_t f = 0; f < even; f++) {
             const float* real = values + f * size;
-            Level& level = levels[f * layout.chunk + row];
+            Level& level = levels[f * layout.room + row];
             Range range;
             range.add(real, size);
             if (f == 0 || f > inner) {
@@ -128,7 +111,7 @@ class RunBytes : Run<float, float> {
                 sums_of<2, ROWS>(count, factors(x, w, next, 4 * PANEL), whole);
             else
                 sums_of<0, ROWS>(count, factors(x, w, next, 0), whole);
-            scale(point * panels + panel, levels + plane * layout.chunk + first, whole, count, sum);
+            scale(point * panels + panel, levels + plane * layout.room + first, whole, count, sum);
             put_rows(products + plane * layout.sums_plane + first * panels * PANEL + panel * PANEL, sum, count);
         });
     }
@@ -157,7 +140,7 @@ class RunBytes : Run<float, float> {
                 pairs_of<2, BYTE_PAIR_ROWS>(count, factors, real, imaginary);
             else
                 pairs_of<1, BYTE_PAIR_ROWS>(count, factors, real, imaginary);
-            const Level* level = levels + (pair + 1) * layout.chunk + first;
+            const Level* level = levels + (pair + 1) * layout.room + first;
             float* y = products + first * panels * PANEL + panel * PANEL;
             scale(slab, level, real, count, sum);
             put_rows(y + (pair + 1) * layout.sums_plane, sum, count);

@@ -15,23 +15,24 @@ constexpr int64_t ROWS_PER_READING = 96;
 constexpr int64_t COPIED_BYTES = 256 << 10;
 constexpr int64_t LEAST_ROWS = 48;
 
-bool is_valid(int32_t form, int32_t weights) {
-    if (weights < CONVOLUTION_FLOAT32 || weights > CONVOLUTION_INT8) return false;
-    if (weights == CONVOLUTION_INT8) return form == CONVOLUTION_DIRECT || form == CONVOLUTION_PAIRS;
-    return form != CONVOLUTION_DIRECT || weights != CONVOLUTION_FIXED24;
+// What can be packed, and so be run.
+bool fits(int32_t form, int64_t block, int64_t taps, int64_t stride, int32_t weights, int32_t instructions) {
+    if (weights < CONVOLUTION_FLOAT32 || weights > CONVOLUTION_INT8 || taps <= 0 || stride <= 0) return false;
+    const bool of_bytes = weights == CONVOLUTION_INT8;
+    if (form == CONVOLUTION_DIRECT) return of_bytes ? taps == 1 && stride == 1 : weights != CONVOLUTION_FIXED24;
+    if (form < CONVOLUTION_DIRECT || form > CONVOLUTION_PAIRS || (of_bytes && form != CONVOLUTION_PAIRS)) return false;
+    const bool is_rounded = weights == CONVOLUTION_BFLOAT16 && instructions == CONVOLUTION_AVX512_BF16;
+    return stride == 1 && taps <= block && block <= LONGEST_BLOCK && !(is_rounded && form == CONVOLUTION_PAIRS);
 }
 
 bool is_valid(const convolution_problem& p) {
     const bool sizes = p.batch >= 0 && p.frames >= 0 && p.outputs >= 0 && p.channels > 0 && p.filters > 0 &&
                        p.taps > 0 && p.stride > 0 && p.dilation > 0 && p.before >= 0 && p.threads > 0;
-    if (!sizes || !p.x || !p.y || !p.weight || !is_valid(p.form, p.weights)) return false;
-    if (p.form == CONVOLUTION_DIRECT && p.weights == CONVOLUTION_INT8)
-        return p.taps == 1 && p.stride == 1 && p.before == 0 && p.input_slope == 1.0f && p.outputs <= p.frames;
+    if (!sizes || !p.x || !p.y || !p.weight) return false;
+    if (!fits(p.form, p.block, p.taps, p.stride, p.weights, p.instructions)) return false;
     if (p.form == CONVOLUTION_DIRECT) return true;
-    if (p.form != CONVOLUTION_PLAIN && p.form != CONVOLUTION_HALVES && p.form != CONVOLUTION_PAIRS) return false;
     if (p.form != CONVOLUTION_PLAIN && p.points != p.block + sines(p.block)) return false;
-    if (p.form == CONVOLUTION_PAIRS && is_rounded(p)) return false;
-    return p.stride == 1 && p.input && p.output && p.block >= p.taps && p.points > 0;
+    return p.input && p.output && p.points > 0;
 }
 
 int32_t widest() {
@@ -63,7 +64,7 @@ void pack_directly(const packing& p) {
                 for (int64_t j = 0; j < PANEL; j++) {
                     const bool is_filling = channel >= p.channels || first + j >= p.filters;
                     const float value =
-                        is_filling ? 0.0f : p.weight[(k * p.channels + channel) * p.filters + first + j];
+                        is_filling ? 0.0f : p.weight[((first + j) * p.taps + k) * p.channels + channel];
                     if (p.weights == CONVOLUTION_BFLOAT16)
                         static_cast<uint16_t*>(p.packed)[(row - channel % 2) * PANEL + 2 * j + channel % 2] =
                             to_bfloat16(value);
@@ -97,7 +98,11 @@ Layout layout_of(const convolution_problem& p) {
         const int64_t frames = (layout.chunk - 1) * p.stride + (p.taps - 1) * p.dilation + 1;
         // A kernel of fewer rows reads no further, but whole vectors of a row's last values are converted.
         if (is_copied(p)) layout.input_bytes = rounded((frames * layout.input_stride + PANEL) * value, LINE);
-        if (of_bytes) layout.levels_bytes = layout.chunk * sizeof(Level);
+        if (of_bytes) {
+            layout.levels_bytes = layout.chunk * sizeof(Level);
+            layout.kept_values = rounded(p.channels, PANEL);
+            layout.kept_bytes = p.threads * layout.kept_values * 4;
+        }
         return layout;
     }
     const int64_t columns = rounded(p.filters, PANEL), made = fresh(p) * p.dilation;
@@ -111,15 +116,18 @@ Layout layout_of(const convolution_problem& p) {
     if (layout.is_streamed) fitting = std::max(fitting, ROWS_PER_READING);
     const int64_t chunks = std::max<int64_t>(1, (layout.rows + fitting - 1) / fitting);
     layout.chunk = (layout.rows + chunks - 1) / chunks;
+    layout.room = layout.chunk + layout.chunk / 8 + 2;
+    layout.loudness_bytes = rounded(p.batch * p.frames * sizeof(float), LINE);
+    layout.table_bytes = layout.chunk * MOST_PARTS * sizeof(Row);
     // One panel more than the rows need, so that planes do not all start in the same set of the first cache.
-    layout.input_plane = layout.chunk * layout.input_stride + PANEL * 4 / value;
-    layout.sums_plane = layout.chunk * columns + PANEL;
+    layout.input_plane = layout.room * layout.input_stride + PANEL * 4 / value;
+    layout.sums_plane = layout.room * columns + PANEL;
     layout.input_bytes = rounded(p.points * layout.input_plane * value, LINE);
     layout.sums_bytes = rounded(sums * layout.sums_plane * 4, LINE);
     if (p.weights == CONVOLUTION_FIXED24) layout.kept_values = (p.form == CONVOLUTION_PAIRS ? 2 : 1) * p.channels * PANEL;
     if (of_bytes) {
         layout.kept_values = p.block * layout.input_stride;
-        layout.levels_bytes = p.block * layout.chunk * sizeof(Level);
+        layout.levels_bytes = p.block * layout.room * sizeof(Level);
     }
     layout.kept_bytes = p.threads * layout.kept_values * 4;
     return layout;
@@ -139,23 +147,28 @@ size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filter
     return static_cast<size_t>(columns * depth_of(channels, weights) * bytes_of(weights) + units);
 }
 
-int32_t convolution_pack(const float* weight_KIO, const double* transform, int32_t form, int64_t block, int64_t points,
-                         int64_t taps, int64_t channels, int64_t filters, int32_t weights, int32_t threads,
-                         void* packed) {
-    if (!weight_KIO || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0 ||
-        !is_valid(form, weights))
+int32_t convolution_fits(int32_t form, int64_t block, int64_t taps, int64_t stride, int32_t weights,
+                         int32_t instructions) {
+    return fits(form, block, taps, stride, weights, instructions);
+}
+
+int32_t convolution_pack(const float* weight_OKI, const float* scale, const double* transform, int32_t form,
+                         int64_t block, int64_t points, int64_t taps, int64_t channels, int64_t filters,
+                         int32_t weights, int32_t threads, void* packed) {
+    if (!weight_OKI || !packed || points <= 0 || taps <= 0 || channels <= 0 || filters <= 0 || threads <= 0 ||
+        !fits(form, block, taps, 1, weights, CONVOLUTION_AUTOMATIC))
         return CONVOLUTION_INVALID_VALUE;
-    packing all{weight_KIO, transform, form, block, points, taps, channels, filters, weights, threads, packed};
+    packing all{weight_OKI, scale, transform, form, block, points, taps, channels, filters, weights, threads, packed};
     constexpr double AS_IT_IS = 1.0;
     if (form == CONVOLUTION_DIRECT && weights == CONVOLUTION_INT8) {
-        if (transform || points != 1 || taps != 1) return CONVOLUTION_INVALID_VALUE;
+        if (transform || points != 1) return CONVOLUTION_INVALID_VALUE;
         transform = all.transform = &AS_IT_IS;
     } else if (form == CONVOLUTION_DIRECT) {
-        if (transform || points != taps) return CONVOLUTION_INVALID_VALUE;
+        if (transform || scale || points != taps) return CONVOLUTION_INVALID_VALUE;
         pack_directly(all);
         return CONVOLUTION_SUCCESS;
     }
-    if (!transform || taps > LONGEST_TAPS || (form == CONVOLUTION_PAIRS && points != block))
+    if (!transform || (form == CONVOLUTION_PAIRS && points != block))
         return CONVOLUTION_INVALID_VALUE;
     switch (widest()) {
 #ifdef NATIVE_HAS_AVX512

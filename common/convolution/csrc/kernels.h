@@ -19,6 +19,8 @@ constexpr int64_t PANEL = 32;
 // Channels of an input that is not copied at once, so that its frames stay in the second cache for all filters; even.
 constexpr int64_t DEEPEST = 512;
 
+constexpr int64_t LONGEST_BLOCK = 256;  // frames of a block, and so its taps
+
 inline int64_t rounded(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // A whole number of 24 bits, the lowest first.
@@ -51,17 +53,34 @@ struct Level {
 
 inline int64_t sines(int64_t block) { return (block - 1) / 2; }
 
+// The loud frames of a block and the quiet ones are transformed as rows of their own: those of a row lie within a factor of
+// LOUDER, but for the last row of MOST_PARTS, which has the rest. So it is where the loudest rounds away as much of the
+// quietest as a direct sum of as many products does.
+constexpr float LOUDER = 16.0f;
+constexpr int64_t MOST_PARTS = 8;
+
+// A row of the products: of one phase of one block, dilated frames t0, t0 + dilation, ..., those with such loudness.
+struct Row {
+    int64_t b, t0;
+    float least, greatest;
+    bool is_first, is_last;  // of the block's
+    bool is_whole;           // all frames
+};
+
 // Frames, or blocks of frames, that are worked on at once, and where their intermediate values are.
 struct Layout {
     int64_t rows;          // of all utterances, if none is shorter than the longest
     int64_t chunk;         // of them at once
+    int64_t room;          // for them, and for a few that loud frames add
     int64_t input_stride;  // values of the input between rows: of transformed rows, or of frames of the copy
     int64_t input_plane;   // values of the transformed input between points
     int64_t sums_plane;    // values of the products between points
     bool is_streamed;      // weights are too many to stay in the second cache
     int64_t kept_values;   // for each thread: of a panel in fixed point, or of a row before it is rounded
-    size_t starts_bytes, input_bytes, sums_bytes, kept_bytes, levels_bytes;
-    size_t bytes() const { return starts_bytes + input_bytes + sums_bytes + kept_bytes + levels_bytes; }
+    size_t starts_bytes, input_bytes, sums_bytes, kept_bytes, levels_bytes, loudness_bytes, table_bytes;
+    size_t bytes() const {
+        return starts_bytes + input_bytes + sums_bytes + kept_bytes + levels_bytes + loudness_bytes + table_bytes;
+    }
 };
 
 Layout layout_of(const convolution_problem& problem);
@@ -76,7 +95,7 @@ inline bool is_rounded(const convolution_problem& problem) {
 
 // Whether the direct sum is over a copy of the input, with zeros around it, and not over the input itself.
 inline bool is_copied(const convolution_problem& problem) {
-    return problem.taps > 1 || problem.before != 0 || problem.input_slope != 1.0f || is_rounded(problem) ||
+    return problem.taps > 1 || problem.before != 0 || problem.input_slope != 1.0f || problem.scale || is_rounded(problem) ||
            problem.channels % interleaved(problem.weights) != 0 || problem.weights == CONVOLUTION_INT8 ||
            (problem.outputs - 1) * problem.stride >= problem.frames;
 }
@@ -89,14 +108,12 @@ inline uint16_t to_bfloat16(float value) {
 
 // What convolution_pack is called with.
 struct packing {
-    const float* weight;
+    const float *weight, *scale;
     const double* transform;
     int64_t form, block, points, taps, channels, filters;
     int32_t weights, threads;
     void* packed;
 };
-
-constexpr int64_t LONGEST_TAPS = 256;
 
 void pack_generic(const packing& problem);
 void pack_avx2(const packing& problem);

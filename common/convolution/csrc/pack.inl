@@ -28,17 +28,25 @@ inline void put_row(uint16_t* to, int64_t channel, const double* values, const f
     for (int64_t j = 0; j < PANEL; j++) to[2 * j + channel % 2] = to_bfloat16(static_cast<float>(values[j]));
 }
 
+// The nearest whole number, of what is not too large; added, 3 * 2^51 leaves it in the lowest bits.
+inline int32_t to_whole(double value) {
+    int64_t bits;
+    value += 6755399441055744.0;
+    memcpy(&bits, &value, sizeof bits);
+    return static_cast<int32_t>(bits);
+}
+
 inline void put_row(Fixed24* to, int64_t, const double* values, const float* units) {
-    for (int64_t j = 0; j < PANEL; j++) {
-        const int64_t whole = lrint(values[j] / (FIXED24_STEP * units[j]));
-        for (int k = 0; k < 3; k++) to[j].bytes[k] = static_cast<uint8_t>(whole >> 8 * k);
-    }
+    int32_t whole[PANEL];
+    for (int64_t j = 0; j < PANEL; j++) whole[j] = to_whole(values[j] / (FIXED24_STEP * units[j]));
+    for (int64_t j = 0; j < PANEL - 1; j++) memcpy(to + j, whole + j, 4);  // of which the next overwrites the fourth
+    memcpy(to + PANEL - 1, whole + PANEL - 1, 3);
 }
 
 inline void put_row(int8_t* to, int64_t channel, const double* values, const float* units) {
     for (int64_t j = 0; j < PANEL; j++) {
-        const double whole = rint(values[j] / units[j]);
-        to[4 * j + channel % 4] = static_cast<int8_t>(std::min(127.0, std::max(-127.0, whole)));
+        const double whole = std::min(127.0, std::max(-127.0, values[j] / units[j]));
+        to[4 * j + channel % 4] = static_cast<int8_t>(to_whole(whole));
     }
 }
 
@@ -48,12 +56,13 @@ template <class Body>
 void at_points(const packing& p, int64_t panel, const Body& body) {
     const int64_t depth = depth_of(p.channels, p.weights);
     const int64_t first = panel * PANEL, count = std::min(PANEL, p.filters - first);
-    alignas(64) double strip[LONGEST_TAPS * PANEL], sum[ROWS * PANEL];
+    alignas(64) double strip[LONGEST_BLOCK * PANEL], sum[ROWS * PANEL];
     for (int64_t channel = 0; channel < depth; channel++) {
         memset(strip, 0, p.taps * PANEL * sizeof(double));
+        const double scale = !p.scale || channel >= p.channels ? 1.0 : p.scale[channel] == 0 ? 0.0 : 1.0 / p.scale[channel];
         for (int64_t k = 0; k < p.taps && channel < p.channels; k++)
             for (int64_t j = 0; j < count; j++)
-                strip[k * PANEL + j] = p.weight[(k * p.channels + channel) * p.filters + first + j];
+                strip[k * PANEL + j] = scale * p.weight[((first + j) * p.taps + k) * p.channels + channel];
         in_parts(p.points, ROWS, [&](int64_t start, int64_t rows) {
             const Factors<double, double> factors{p.transform + start * p.taps, p.taps, 0, strip, 1, p.taps, nullptr};
             sums_of<0, ROWS>(rows, factors, sum);

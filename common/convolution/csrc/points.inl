@@ -118,7 +118,7 @@ class AtPoints {
                 const int64_t depth = std::min(deep, p.depth - from), plane = depth * PANEL + PANEL;
                 const float* weight = p.weight + column * p.weight_column + from * p.weight_depth;
                 for (int64_t i = 0; i < depth; i++) {
-                    alignas(64) float strip[LONGEST_TAPS * PANEL];
+                    alignas(64) float strip[LONGEST_BLOCK * PANEL];
                     const int64_t ahead = from + i + AHEAD < p.depth ? AHEAD * p.weight_depth : 0;
                     transposed(weight + i * p.weight_depth, p.weight_column, count, p.taps, ahead, strip);
                     in_parts(p.points, ROWS, [&](int64_t first, int64_t points) {
@@ -162,7 +162,7 @@ class AtPoints {
                     });
                 }
                 for (int64_t i = 0; i < depth; i++) {
-                    alignas(64) float strip[LONGEST_TAPS * PANEL];
+                    alignas(64) float strip[LONGEST_BLOCK * PANEL];
                     in_parts(p.taps, ROWS, [&](int64_t first, int64_t taps) {
                         sums_of<0, ROWS>(taps,
                                          Factors<float, float>{matrix_taps_points + first * p.points, p.points, 0,

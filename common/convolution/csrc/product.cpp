@@ -76,7 +76,7 @@ int32_t product_gelu_backward(int64_t values, const float* x, const float* grad_
 namespace {
 
 bool is_valid(const points_problem& p) {
-    const bool sizes = p.points > 0 && p.rows >= 0 && p.depth > 0 && p.columns > 0 && p.taps > 0 && p.taps <= LONGEST_TAPS;
+    const bool sizes = p.points > 0 && p.rows >= 0 && p.depth > 0 && p.columns > 0 && p.taps > 0 && p.taps <= LONGEST_BLOCK;
     return sizes && p.a && p.c && p.matrix && p.weight;
 }
 

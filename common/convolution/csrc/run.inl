@@ -3,6 +3,8 @@
 #include <omp.h>
 #endif
 
+#include <math.h>
+
 #include <type_traits>
 
 #include "kernels.inl"
@@ -20,7 +22,9 @@ class Run {
           input(reinterpret_cast<X*>(static_cast<char*>(p.workspace) + layout.starts_bytes)),
           products(reinterpret_cast<float*>(static_cast<char*>(p.workspace) + layout.starts_bytes +
                                             layout.input_bytes)),
-          floats(products + layout.sums_bytes / sizeof(float)) {}
+          floats(products + layout.sums_bytes / sizeof(float)),
+          loudness(reinterpret_cast<float*>(reinterpret_cast<char*>(floats) + layout.kept_bytes + layout.levels_bytes)),
+          table(reinterpret_cast<Row*>(reinterpret_cast<char*>(loudness) + layout.loudness_bytes)) {}
 
     void operator()() const {
         if (p.form != CONVOLUTION_DIRECT) transformed();
@@ -46,12 +50,13 @@ class Run {
     void read(int64_t b, int64_t frame, int64_t column, int64_t count, float* to) const {
         const int64_t valid = frame >= 0 && frame < p.frames ? count : 0;
         const float* from = p.x + b * p.x_batch_stride + (valid ? frame : 0) * p.x_frame_stride + column;
-        if (valid == PANEL && p.input_slope == 1.0f) return put(to, from);
-        if (valid == PANEL)
-            for (int64_t j = 0; j < PANEL; j += WIDTH) store(to + j, leaky(load(from + j), p.input_slope));
-        else
-            for (int64_t j = 0; j < valid; j++) to[j] = from[j] < 0 ? from[j] * p.input_slope : from[j];
-        for (int64_t j = valid; j < PANEL; j++) to[j] = 0;
+        for (int64_t j = 0; j < PANEL; j += WIDTH) store(to + j, scaled(load(from + j, valid - j), column + j, valid - j));
+    }
+
+    // What the weights are multiplied by: values of the input from a channel on.
+    Vector scaled(Vector value, int64_t channel, int64_t count) const {
+        if (p.input_slope != 1.0f) value = leaky(value, p.input_slope);
+        return p.scale ? value * load(p.scale + channel, count) : value;
     }
 
     // Bias, residual and activation of a row of a panel's sums, to its place. Of sums in several parts the first gets
@@ -65,19 +70,12 @@ class Run {
         if (p.residual && is_first)
             residual = p.residual + b * p.residual_batch_stride + s * p.residual_frame_stride + column;
         const int32_t activation = is_last ? p.activation : CONVOLUTION_IDENTITY;
-        if (count == PANEL) {
-            for (int64_t j = 0; j < PANEL; j += WIDTH) {
-                Vector value = load(sum + j);
-                if (bias) value += load(bias + j);
-                if (residual) value += load(residual + j);
-                store(y + j, activated(value, activation));
-            }
-            return;
+        for (int64_t j = 0; j < count; j += WIDTH) {
+            Vector value = load(sum + j);
+            if (bias) value += load(bias + j, count - j);
+            if (residual) value += load(residual + j, count - j);
+            store(y + j, activated(value, activation), count - j);
         }
-        alignas(64) float values[PANEL] = {};
-        for (int64_t j = 0; j < count; j++) values[j] = sum[j] + (bias ? bias[j] : 0) + (residual ? residual[j] : 0);
-        for (int64_t j = 0; j < count; j += WIDTH) store(values + j, activated(load(values + j), activation));
-        memcpy(y, values, count * sizeof(float));
     }
 
     Vector activated(Vector value, int32_t activation) const {
@@ -120,7 +118,7 @@ class Run {
                         alignas(64) float sum[ROWS * PANEL];
                         const Factors<X, W> factors{x + row * p.stride * frame + from, p.stride * frame,
                                                     p.dilation * frame, w, p.taps, deep, nullptr};
-                        sums_of<0, ROWS>(count, factors, sum);
+                        sum_up<0>(count, factors, sum);
                         for (int64_t r = 0; r < count; r++)
                             write(b, first + row + r, panel * PANEL, sum + r * PANEL, from == 0,
                                   from + deep == depth());
@@ -129,6 +127,30 @@ class Run {
             }
         }
     }
+
+    // Sums in parts of at most LONGEST_SUM products that are added up in the end: the fewer products in a row, the less is
+    // rounded away.
+    template <int LINES, class V>
+    static void sum_up(int64_t rows, const Factors<X, V>& all, float* sum) {
+        const int64_t parts = (all.depth + LONGEST_SUM - 1) / LONGEST_SUM, deep = rounded((all.depth + parts - 1) / parts, 4);
+        const int64_t segments = std::max<int64_t>(1, parts > 1 ? 1 : LONGEST_SUM / all.depth);
+        for (int64_t s = 0; s < all.segments; s += segments)
+            for (int64_t i = 0; i < all.depth; i += deep) {
+                alignas(64) float part[ROWS * PANEL];
+                const bool is_first = s == 0 && i == 0;
+                Factors<X, V> some = all;
+                some.x += s * all.jump + i;
+                some.w += (s * all.depth + i) * PANEL;
+                some.segments = std::min(segments, all.segments - s);
+                some.depth = std::min(deep, all.depth - i);
+                some.ahead += i * all.step;
+                if (some.kept) some.kept += i * PANEL;
+                sums_of<LINES, ROWS>(rows, some, is_first ? sum : part);
+                if (is_first) continue;
+                for (int64_t j = 0; j < rows * PANEL; j += WIDTH) store(sum + j, load(sum + j) + load(part + j));
+            }
+    }
+    static constexpr int64_t LONGEST_SUM = 512;
 
     int64_t depth() const { return depth_of(p.channels, p.weights); }
 
@@ -159,15 +181,71 @@ class Run {
         return {rows, size, 0, strip, 1, size, nullptr};
     }
 
-    // A row of the products: one phase of one block, dilated frames t0, t0 + dilation, ...
-    struct Row {
-        int64_t b, t0;
-    };
-
+    // Of one phase of one block, as if all frames were as loud.
     Row row_of(int64_t q) const {
         const int64_t b = std::upper_bound(starts, starts + p.batch + 1, q) - starts - 1;
         const int64_t block = (q - starts[b]) / p.dilation, phase = (q - starts[b]) % p.dilation;
-        return {b, block * fresh(p) * p.dilation + phase};
+        return {b, block * fresh(p) * p.dilation + phase, 0, 0, true, true, true};
+    }
+
+    int64_t frame_of(const Row& row, int64_t n) const { return row.t0 + n * p.dilation - p.before; }
+
+    float loudness_of(const Row& row, int64_t n) const {
+        const int64_t frame = frame_of(row, n);
+        return frame >= 0 && frame < p.frames ? loudness[row.b * p.frames + frame] : 0.0f;
+    }
+
+    // Whether a row has its block's frame n.
+    bool has(const Row& row, int64_t n) const {
+        if (row.is_whole) return true;
+        const float loud = loudness_of(row, n);
+        return loud > 0 && loud >= row.least && loud <= row.greatest;
+    }
+
+    // The greatest value of a frame; infinite where one is not finite.
+    float loudest(int64_t frame) const {
+        const float* from = p.x + frame / p.frames * p.x_batch_stride + frame % p.frames * p.x_frame_stride;
+        Words most{};
+        for (int64_t j = 0; j < p.channels; j += WIDTH) {
+            const Words size = (Words)scaled(load(from + j, p.channels - j), j, p.channels - j) & 0x7fffffff;
+            most = size > most ? size : most;  // as numbers are, and beyond them what is none
+        }
+        int32_t bits = most[0];
+        for (int j = 1; j < WIDTH; j++) bits = std::max(bits, static_cast<int32_t>(most[j]));
+        bits = std::min(bits, 0x7f800000);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+
+    // The rows of some blocks; how many they are.
+    int64_t tabulate(int64_t first, int64_t count) const {
+        int64_t found = 0;
+        for (int64_t q = first; q < first + count; q++) {
+            Row row = row_of(q);
+            float least = INFINITY, greatest = 0;
+            for (int64_t n = 0; n < p.block; n++) {
+                const float loud = loudness_of(row, n);
+                least = std::min(least, loud);
+                greatest = std::max(greatest, loud);
+            }
+            row.is_whole = least > 0 && greatest < INFINITY && greatest / LOUDER <= least;
+            for (int64_t part = 1; !row.is_whole; part++) {
+                row.greatest = greatest;
+                row.least = part < MOST_PARTS ? greatest / LOUDER : 0.0f;
+                greatest = 0;
+                for (int64_t n = 0; n < p.block; n++) {
+                    const float loud = loudness_of(row, n);
+                    if (loud < row.least) greatest = std::max(greatest, loud);
+                }
+                row.is_last = greatest == 0;
+                table[found++] = row;
+                row.is_first = false;
+                if (row.is_last) break;
+            }
+            if (row.is_whole) table[found++] = row;
+        }
+        return found;
     }
 
     // Rows of each utterance, one after the other.
@@ -179,25 +257,56 @@ class Run {
     }
 
     void transformed() const {
+        const int64_t strips = layout.input_stride / PANEL;
+        by_blocks(
+            strips,
+            [&](const Row& row, int64_t place, int64_t strip) {
+                transform_input(row, strip * PANEL, layout.input_plane,
+                                input + place * layout.input_stride + strip * PANEL);
+            },
+            [&](int64_t point, int64_t panel, int64_t count) { multiply(point, panel, count); },
+            [&](int64_t pair, int64_t panel, int64_t count) { multiply_pair(pair, panel, count); });
+    }
+
+    // Calls at_points(row, its place, strip) for the strips of some rows' channels, then times(point, panel, rows) and, of
+    // pairs, pair_times(pair, panel, rows), and transforms what these left; until all rows are done.
+    template <class AtPoints, class Times, class PairTimes>
+    void by_blocks(int64_t strips, const AtPoints& at_points, const Times& times, const PairTimes& pair_times) const {
         place_rows();
-        const int64_t rows = starts[p.batch], strips = layout.input_stride / PANEL;
+        const int64_t rows = starts[p.batch];
+        int64_t found = 0;
 #pragma omp parallel num_threads(p.threads) if (p.threads > 1)
-        for (int64_t first = 0; first < rows; first += layout.chunk) {
+        for (int64_t first = 0, heard = 0; first < rows; first += layout.chunk) {
             const int64_t count = std::min(layout.chunk, rows - first);
+            const Row last = row_of(first + count - 1);
+            const int64_t frames = p.frames == 0 ? 0 : last.b * p.frames + std::clamp<int64_t>(
+                frame_of(last, p.block - 1) + p.dilation, 0, p.frames);
 #pragma omp for schedule(static)
-            for (int64_t job = 0; job < count * strips; job++)
-                transform_input(row_of(first + job / strips), job % strips * PANEL, layout.input_plane,
-                                input + job / strips * layout.input_stride + job % strips * PANEL);
+            for (int64_t frame = heard; frame < frames; frame++) loudness[frame] = loudest(frame);
+            heard = std::max(heard, frames);
+#pragma omp single
+            found = tabulate(first, count);
+            const int64_t all = found;
+            for (int64_t from = 0; from < all; from += layout.room) {
+                const int64_t some = std::min(layout.room, all - from);
 #pragma omp for schedule(static)
-            for (int64_t job = 0; job < multiplied() * panels; job++) {
-                if (p.form == CONVOLUTION_PAIRS && job >= edges() * panels)
-                    multiply_pair(job / panels - edges(), job % panels, count);
-                else
-                    multiply(job / panels, job % panels, count);
+                for (int64_t job = 0; job < some * strips; job++)
+                    at_points(table[from + job / strips], job / strips, job % strips);
+#pragma omp for schedule(static)
+                for (int64_t job = 0; job < multiplied() * panels; job++) {
+                    if (p.form == CONVOLUTION_PAIRS && job >= edges() * panels)
+                        pair_times(job / panels - edges(), job % panels, some);
+                    else
+                        times(job / panels, job % panels, some);
+                }
+#pragma omp for schedule(static)
+                for (int64_t job = 0; job < some * panels; job++) {
+                    int64_t place = job / panels;
+                    if (place > 0 && !table[from + place].is_first) continue;  // whoever does the first does all
+                    do transform_output(table[from + place], place, job % panels * PANEL);
+                    while (++place < some && !table[from + place].is_first);
+                }
             }
-#pragma omp for schedule(static)
-            for (int64_t job = 0; job < count * panels; job++)
-                transform_output(row_of(first + job / panels), job / panels, job % panels * PANEL);
         }
     }
 
@@ -223,11 +332,11 @@ class Run {
                 const Factors<X, std::remove_const_t<std::remove_pointer_t<decltype(weights)>>> factors{
                     x, layout.input_stride, 0, weights, 1, depth(), next, step, kept};
                 if (lines == 0 || part > 1)
-                    sums_of<0, ROWS>(count, factors, sum);
+                    sum_up<0>(count, factors, sum);
                 else if (lines == 1)
-                    sums_of<1, ROWS>(count, factors, sum);
+                    sum_up<1>(count, factors, sum);
                 else
-                    sums_of<2, ROWS>(count, factors, sum);
+                    sum_up<2>(count, factors, sum);
             });
             scale(point * panels + panel, sum, count);
             put_rows(products + plane * layout.sums_plane + first * panels * PANEL + panel * PANEL, sum, count);
@@ -312,15 +421,19 @@ class Run {
         for (int64_t r = 0; r < rows; r++) put(to + r * panels * PANEL, from + r * PANEL);
     }
 
+    // Of a block's frame n what a row has of it.
+    void read(const Row& at, int64_t n, int64_t column, int64_t count, float* to) const {
+        read(at.b, has(at, n) ? frame_of(at, n) : -1, column, count, to);
+    }
+
     // A panel of a row's channels, to the points from `to` on, which lie `plane` values apart.
     template <bool with_both = true, class T>
-    void transform_input(Row at, int64_t column, int64_t plane, T* to) const {
+    void transform_input(const Row& at, int64_t column, int64_t plane, T* to) const {
         alignas(64) float strip[2 * BLOCKS * PANEL];
         const int64_t columns = std::min(PANEL, p.channels - column);
         alignas(64) float sum[2 * ROWS * PANEL];
         if (p.form == CONVOLUTION_PLAIN) {
-            for (int64_t n = 0; n < p.block; n++)
-                read(at.b, at.t0 + n * p.dilation - p.before, column, columns, strip + n * PANEL);
+            for (int64_t n = 0; n < p.block; n++) read(at, n, column, columns, strip + n * PANEL);
             in_parts(p.points, ROWS, [&](int64_t first, int64_t count) {
                 sums_of<0, ROWS>(count, matrix(p.input + first * p.block, p.block, strip), sum);
                 for (int64_t r = 0; r < count; r++) put(to + (first + r) * plane, sum + r * PANEL);
@@ -331,13 +444,13 @@ class Run {
         float *even = strip, *odd = strip + size * PANEL;
         for (int64_t n = 0; n < size; n++) {
             const int64_t mirrored = p.block - n;
-            read(at.b, at.t0 + n * p.dilation - p.before, column, columns, even + n * PANEL);
+            read(at, n, column, columns, even + n * PANEL);
             if (n == 0 || mirrored == n) {
                 memset(odd + n * PANEL, 0, PANEL * sizeof(float));
                 continue;
             }
             alignas(64) float other[PANEL];
-            read(at.b, at.t0 + mirrored * p.dilation - p.before, column, columns, other);
+            read(at, mirrored, column, columns, other);
             for (int64_t j = 0; j < PANEL; j++) {
                 const float value = even[n * PANEL + j];
                 even[n * PANEL + j] = value + other[j];
@@ -362,7 +475,7 @@ class Run {
         });
     }
 
-    void transform_output(Row at, int64_t row, int64_t column) const {
+    void transform_output(const Row& at, int64_t row, int64_t column) const {
         const int64_t outputs = output_length(at.b);
         if (at.t0 >= outputs) return;
         const int64_t wanted = std::min(fresh(p), (outputs - at.t0 + p.dilation - 1) / p.dilation);
@@ -386,15 +499,19 @@ class Run {
                 }
             }
         }
+        int64_t next = -1;  // of the row's frames the first that an output sees
         in_parts(wanted, ROWS, [&](int64_t first, int64_t count) {
             alignas(64) float sum[ROWS * PANEL];
             sums_of<0, ROWS>(count, matrix(p.output + first * size, size, strip), sum);
-            for (int64_t r = 0; r < count; r++)
-                write(at.b, at.t0 + (first + r) * p.dilation, column, sum + r * PANEL);
+            for (int64_t r = 0; r < count; r++) {
+                for (next = std::max(next, first + r); next < p.block && !has(at, next);) next++;
+                if (next >= first + r + p.taps) memset(sum + r * PANEL, 0, PANEL * sizeof(float));
+                write(at.b, at.t0 + (first + r) * p.dilation, column, sum + r * PANEL, at.is_first, at.is_last);
+            }
         });
     }
 
-    static constexpr int64_t BLOCKS = 256;  // the longest block
+    static constexpr int64_t BLOCKS = LONGEST_BLOCK;
 
     const convolution_problem& p;
     const Layout layout;
@@ -403,6 +520,8 @@ class Run {
     X* const input;
     float* const products;
     float* const floats;  // what each thread keeps
+    float* const loudness;  // of every frame
+    Row* const table;       // the rows that are worked on
 };
 
 #if !defined(BFLOAT16) && !defined(VNNI)

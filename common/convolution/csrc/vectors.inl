@@ -15,6 +15,35 @@ inline Vector load(const float* from) { return *reinterpret_cast<const Vector*>(
 inline void store(float* to, Vector value) { *reinterpret_cast<Vector*>(to) = value; }
 
 typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH), aligned(4)));
+typedef int32_t Words __attribute__((vector_size(4 * WIDTH), aligned(4)));
+
+// The first `count` of a vector's values, from none to all of them; zeros besides.
+inline Vector load(const float* from, int64_t count) {
+    if (count >= WIDTH) return load(from);
+#if WIDTH == 16
+    return (Vector)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1 << std::max<int64_t>(count, 0)) - 1), from);
+#elif WIDTH == 8
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return (Vector)_mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), places));
+#else
+    Vector value{};
+    for (int64_t j = 0; j < count; j++) value[j] = from[j];
+    return value;
+#endif
+}
+
+inline void store(float* to, Vector value, int64_t count) {
+    if (count >= WIDTH) return store(to, value);
+#if WIDTH == 16
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1 << std::max<int64_t>(count, 0)) - 1), (__m512)value);
+#elif WIDTH == 8
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), places);
+    _mm256_maskstore_ps(to, mask, (__m256)value);
+#else
+    for (int64_t j = 0; j < count; j++) to[j] = value[j];
+#endif
+}
 
 // The lowest byte of every word.
 inline void store_lowest(uint8_t* to, Bits words) {
@@ -29,8 +58,6 @@ inline void store_lowest(uint8_t* to, Bits words) {
     for (int j = 0; j < WIDTH; j++) to[j] = static_cast<uint8_t>(words[j]);
 #endif
 }
-
-typedef int32_t Words __attribute__((vector_size(4 * WIDTH), aligned(4)));
 
 // In every word, `sum` and the products of four bytes: of x, which have no sign, and of w, which have one.
 inline Words dot(Words sum, Words x, Words w) {

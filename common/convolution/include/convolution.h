@@ -46,9 +46,8 @@ typedef enum {
     CONVOLUTION_PAIRS = 3   /* the same with two thirds of the weights: a real and an imaginary part each */
 } convolution_form;
 
-/* What packed weights are; sums are floats always. Fixed point needs three quarters of the bytes of floats, where
- * reading them takes longer than multiplying: whole numbers of 24 bits, each filter at each point with a unit of its
- * own, a 2^23rd of its greatest weight, which is the rounding of a float of that size. It is not for DIRECT. INT8 is for
+/* What packed weights are; sums are floats always. Fixed point needs three quarters of the bytes of floats, where reading them
+ * takes longer than multiplying: whole numbers of 24 bits, each filter at each point with a unit of its own, a 2^23rd of its greatest weight, which is the rounding of a float of that size. It is not for DIRECT. INT8 is for
  * PAIRS, and for DIRECT of one tap and no stride: bytes in units of each filter at each frequency, a 127th of its
  * greatest part. Then the input is rounded to bytes too, after its transform, in steps that each block has for each
  * frequency, a 127th of the greatest part; where values are real alone, and of the frames of a direct sum, a 255th from
@@ -68,7 +67,9 @@ typedef enum {
 } convolution_activation;
 
 /* One layer applied to one batch. Output frame s of an utterance is the sum over taps k of weight[k] times input frame
- * s * stride + k * dilation - before; input frames outside of [0, frames) are zero. */
+ * s * stride + k * dilation - before; input frames outside of [0, frames) are zero. A block of frames that differ much in
+ * loudness is done in parts, each of frames that are about as loud, and a part reaches those outputs alone that see a
+ * frame of it: what a loud frame rounds away is lost to no other. */
 typedef struct {
     int64_t batch, frames, outputs, channels, filters, taps, stride, dilation, before;
     const float* x;
@@ -82,6 +83,7 @@ typedef struct {
     int32_t activation;
     float input_slope; /* leaky ReLU of the input; 1 leaves it as it is */
     float output_slope;
+    const float* scale; /* [channels] what the input is multiplied by, as the weights were divided by it; or NULL */
 
     int32_t form;
     int64_t block, points;      /* input frames of a block; products per output block: `block` - taps + 1 outputs */
@@ -101,16 +103,25 @@ CONVOLUTION_API int32_t convolution_best_instructions(void);
 /* Bytes of the packed weights at `points` places: taps, if direct; the block's frames, of pairs. */
 CONVOLUTION_API size_t convolution_packed_bytes(int64_t points, int64_t channels, int64_t filters, int32_t weights);
 
-/* weight_KIO [taps, channels, filters] to the order the kernels read, at the places of `transform` [points, taps] in
- * double precision: of pairs the real parts of all frequencies, then the imaginary ones. Direct: transform is NULL. */
-CONVOLUTION_API int32_t convolution_pack(const float* weight_KIO, const double* transform, int32_t form, int64_t block,
-                                         int64_t points, int64_t taps, int64_t channels, int64_t filters,
-                                         int32_t weights, int32_t threads, void* packed);
+/* Whether such weights can be packed and run: a block of 0 is that of DIRECT; `instructions` as above. */
+CONVOLUTION_API int32_t convolution_fits(int32_t form, int64_t block, int64_t taps, int64_t stride, int32_t weights,
+                                         int32_t instructions);
+
+/* weight_OKI [filters, taps, channels], divided by `scale` [channels] if that is not NULL, to the order the kernels read,
+ * at the places of `transform` [points, taps] in double precision: of pairs the real parts of all frequencies, then the
+ * imaginary ones. Direct: transform is NULL. */
+CONVOLUTION_API int32_t convolution_pack(const float* weight_OKI, const float* scale, const double* transform,
+                                         int32_t form, int64_t block, int64_t points, int64_t taps, int64_t channels,
+                                         int64_t filters, int32_t weights, int32_t threads, void* packed);
 
 /* Bytes of workspace that `convolution_run` needs for the problem. */
 CONVOLUTION_API size_t convolution_workspace(const convolution_problem* problem);
 
 CONVOLUTION_API int32_t convolution_run(const convolution_problem* problem);
+
+/* Multiplies and adds floats in registers, by the widest vectors of this processor, as fast as it can; returns how many
+ * of each a round makes. */
+CONVOLUTION_API int64_t convolution_multiply_adds(int64_t rounds);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds the C++ tests twice, for address + undefined behaviour and for threads, and runs them: sanitize.sh [lattices].
+# Builds the C++ tests of a package twice, for address + undefined behaviour and for threads, and runs them:
+# sanitize.sh [problems] [package: ctc, fastconformer.transducer or common.convolution].
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
-lattices="${1:-300}"
+problems="${1:-300}" package="${2:-ctc}"
 for sanitizer in address thread; do
-  "${PYTHON:-python3}" -m ctc.build --sanitize "$sanitizer"
-  for program in ctc/_build/*_test_"$sanitizer"; do
+  "${PYTHON:-python3}" -m "$package.build" --sanitize "$sanitizer"
+  for program in "${package//.//}"/_build/*_test_"$sanitizer"; do
     echo "$program"
-    OMP_NUM_THREADS=2 "$program" "$lattices"
+    OMP_NUM_THREADS=2 "$program" "$problems"
   done
 done

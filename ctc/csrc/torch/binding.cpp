@@ -10,7 +10,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/alloc_cpu.h>
@@ -151,11 +150,12 @@ class Lengths {
     c10::SmallVector<int64_t, 64> numbers;
 };
 
-// Of large memory that is fresh most of the time goes into page faults; larger pages have fewer.
+// As `gradient_like` of memory.py. Of large memory that is fresh most of the time goes into page faults; larger pages
+// have fewer.
 Tensor fresh_like(const Tensor& logits) {
     Tensor fresh = logits.is_non_overlapping_and_dense()
                        ? Tensor(at::detail::empty_strided_cpu(logits.sizes(), logits.strides(), logits.scalar_type()))
-                       : at::empty_like(logits);
+                       : Tensor(at::detail::empty_cpu(logits.sizes(), logits.scalar_type()));
 #if defined(MADV_HUGEPAGE)
     constexpr uintptr_t page = uintptr_t(2) << 20;
     const uintptr_t begin = ((uintptr_t)fresh.mutable_data_ptr() + page - 1) / page * page;

@@ -26,7 +26,7 @@ class TextError(ValueError):
     """A text cannot be spoken; the message names the character, word or phoneme and says what to do."""
 
 
-class Piece(NamedTuple):
+class SymbolPiece(NamedTuple):
     """Symbols that belong together: those of a word, or those between two words (`word` is "" then).
 
     `at` is the place in the text where they come from.
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     at: int = 0
 
 
-class Reading(NamedTuple):
+class SpokenReading(NamedTuple):
     """How a piece of text is read: by the phonemes of `value` in the alphabet `how`, or as what `how` says it is.
 
     The second is SSML's say-as; `value` is its format then.
@@ -53,7 +53,7 @@ class Given(NamedTuple):
 
     start: int
     stop: int
-    reading: Reading | None = None
+    reading: SpokenReading | None = None
     language: str = ""
 
 
@@ -103,14 +103,14 @@ class TextConfig:
             raise ValueError(f"symbol_set = {self.symbol_set!r}: no such set; {hint}")
 
 
-class Language(Protocol):
+class SpokenLanguage(Protocol):
     """A module of this package."""
 
     SYMBOL_SETS: dict[str, tuple[str, ...]]
 
     def pieces(
         self, text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()
-    ) -> Iterator[Piece]:
+    ) -> Iterator[SymbolPiece]:
         """The symbols of `text`; a character that has none is a piece of its own, for `TextProcessor` to judge.
 
         `given`, in their order, do not overlap. Raises TextError for what of them cannot be followed.
@@ -118,10 +118,10 @@ class Language(Protocol):
 
 
 @cache
-def symbol_sets() -> dict[str, Language]:
+def symbol_sets() -> dict[str, SpokenLanguage]:
     """The language of every symbol set, found in the modules of this package."""
     languages = [
-        cast(Language, importlib.import_module(f"{__name__}.{module.name}"))
+        cast(SpokenLanguage, importlib.import_module(f"{__name__}.{module.name}"))
         for module in pkgutil.iter_modules(__path__)
     ]
     return {name: language for language in languages for name in language.SYMBOL_SETS}

@@ -4,12 +4,12 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from common.espeak import EspeakError
+from common.audio.espeak import EspeakError
 from common.text import arpabet, pronounce
 from common.text.english.say_as import SayAsError, say_as
 from common.text.readings import NONE, read_readings
 from common.text.spoken import LETTER_A, PRIVATE, Fixed, Said, said_english, transliterated
-from fastpitch.front.languages import Given, Piece, Reading, TextConfig, TextError, shortened
+from fastpitch.front.languages import Given, SpokenReading, SymbolPiece, TextConfig, TextError, shortened
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ARPABET = arpabet.symbols(arpabet.PHONEMES)
@@ -25,11 +25,11 @@ _INLINE = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"[A-Za-zÀ-ɏ]+(?:'[A-Za-zÀ-ɏ]+)*|[\ue000-\uf8ff]")
 
 
-def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()) -> Iterator[Piece]:
+def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()) -> Iterator[SymbolPiece]:
     """Words by letters or phonemes, phonemes in braces as they stand, and every other character for itself."""
     lexicon = pronounce.read_lexicon(config.lexicon) if config.lexicon else {}
     fixed: list[Fixed] = []
-    sounds: list[Piece] = []
+    sounds: list[SymbolPiece] = []
     for start, stop, reading, language in _with_braces(text, given):
         if language and language.partition("-")[0].lower() not in ("en", "eng"):
             raise TextError(f"language {language!r}: {config.symbol_set} speaks English only")
@@ -39,25 +39,25 @@ def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[G
             phonemes = _phonemes(reading)
             name = text[start:stop].strip().lower() if text[start] != "{" else "{" + " ".join(phonemes) + "}"
             fixed.append(Fixed(start, stop, chr(PRIVATE[len(sounds)])))
-            sounds.append(Piece(arpabet.symbols(phonemes), name, start))
+            sounds.append(SymbolPiece(arpabet.symbols(phonemes), name, start))
         elif (said := _said_as(reading, text[start:stop])) is not None:
             fixed.append(Fixed(start, stop, f" {said} "))
     said, places = cleaned(_INLINE.sub(_as_a_name, text), config, lexicon, fixed)
     position = 0
     for match in _WORD.finditer(said):
-        yield from (Piece((said[i],), at=places[i]) for i in range(position, match.start()))
+        yield from (SymbolPiece((said[i],), at=places[i]) for i in range(position, match.start()))
         word = match[0]
         if ord(word[0]) in PRIVATE:
             yield sounds[ord(word) - PRIVATE[0]]
         else:
-            yield Piece(_symbols(word, config, lexicon, draw), word, places[match.start()])
+            yield SymbolPiece(_symbols(word, config, lexicon, draw), word, places[match.start()])
         position = match.end()
-    yield from (Piece((said[i],), at=places[i]) for i in range(position, len(said)))
+    yield from (SymbolPiece((said[i],), at=places[i]) for i in range(position, len(said)))
 
 
 def _with_braces(text: str, given: Sequence[Given]) -> list[Given]:
     """What is given, and the phonemes in braces."""
-    braces = [Given(m.start(), m.end(), Reading("phonemes", _BRACES, m[1])) for m in _INLINE.finditer(text)]
+    braces = [Given(m.start(), m.end(), SpokenReading("phonemes", _BRACES, m[1])) for m in _INLINE.finditer(text)]
     if not braces:
         return list(given)
     inside = [piece for piece in given if piece.reading]
@@ -70,7 +70,7 @@ def _as_a_name(braces: re.Match[str]) -> str:
     return "X" + "x" * (len(braces[0]) - 1)
 
 
-def _phonemes(reading: Reading) -> list[str]:
+def _phonemes(reading: SpokenReading) -> list[str]:
     where = "in braces" if reading.how == _BRACES else f'<phoneme alphabet="{reading.how}">'
     if reading.how not in (_BRACES, "arpabet", "x-arpabet", "ipa"):
         raise TextError(f"{where}: expected arpabet or ipa")
@@ -80,7 +80,7 @@ def _phonemes(reading: Reading) -> list[str]:
         raise TextError(f"{where}: {error}") from None
 
 
-def _said_as(reading: Reading, text: str) -> str | None:
+def _said_as(reading: SpokenReading, text: str) -> str | None:
     try:
         return say_as(text, reading.how, reading.value)
     except SayAsError as error:

@@ -12,13 +12,21 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from common.espeak import EspeakError, sentences_in_ipa
+from common.audio.espeak import EspeakError, sentences_in_ipa
 from common.text.european import european_tokens, language_of
 from common.text.mandarin import HAN
 from common.text.mandarin_reader import mandarin_tokens
 from common.text.numbers import in_words
 from common.text.spoken import said_english
-from fastpitch.front.languages import ESPEAK_SYMBOLS, Given, Piece, Reading, TextConfig, TextError, described
+from fastpitch.front.languages import (
+    ESPEAK_SYMBOLS,
+    Given,
+    SpokenReading,
+    SymbolPiece,
+    TextConfig,
+    TextError,
+    described,
+)
 
 _PUNCTUATION = ".,;:!?-()\"'¿¡ "
 _LETTERS = "abcdefghijklmnopqrstuvwxyzæçðøħŋœβθχλ"
@@ -51,9 +59,9 @@ _RETROFLEX = (("ts.", "ʈʂ"), ("s.", "ʂ"), ("z.", "ʐ"))  # as espeak writes t
 _AS_WRITTEN = ("cardinal", "number", "date", "time", "currency", "unit", "measure", "address", "fraction", "year")
 
 
-def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()) -> Iterator[Piece]:
+def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()) -> Iterator[SymbolPiece]:
     """Words by their sounds, and the punctuation between them. Raises TextError."""
-    braces = [Given(m.start(), m.end(), Reading("phonemes", "ipa", m[1])) for m in _INLINE.finditer(text)]
+    braces = [Given(m.start(), m.end(), SpokenReading("phonemes", "ipa", m[1])) for m in _INLINE.finditer(text)]
     free = [b for b in braces if not any(g.start < b.stop and b.start < g.stop for g in given if g.reading)]
     position = 0
     for piece in sorted([*given, *free], key=lambda piece: (piece.start, piece.stop)):
@@ -72,19 +80,19 @@ def _language(name: str) -> str:
     return {"en": "en-us", "en-gb": "en"}.get(name, first if region == first else name)
 
 
-def _given(text: str, piece: Given, config: TextConfig) -> Iterator[Piece]:
+def _given(text: str, piece: Given, config: TextConfig) -> Iterator[SymbolPiece]:
     """The pieces of a text that is given a reading, or a language."""
     language = _language(piece.language or config.language)
     if piece.reading is None:
         yield from _spoken(text, piece.start, language)
     elif piece.reading.kind == "phonemes":
-        yield Piece(_phonemes(piece.reading), text.strip().lower(), piece.start)
+        yield SymbolPiece(_phonemes(piece.reading), text.strip().lower(), piece.start)
     else:
         said = _said_as(piece.reading, text, language)
         yield from (found._replace(at=piece.start) for found in _spoken(said, 0, language))
 
 
-def _phonemes(reading: Reading) -> tuple[str, ...]:
+def _phonemes(reading: SpokenReading) -> tuple[str, ...]:
     if reading.how != "ipa":
         raise TextError(f'<phoneme alphabet="{reading.how}">: expected ipa, the alphabet of {ESPEAK_SYMBOLS}')
     symbols = tuple(_composed(reading.value.replace(" ", "")))
@@ -95,7 +103,7 @@ def _phonemes(reading: Reading) -> tuple[str, ...]:
     return symbols
 
 
-def _said_as(reading: Reading, text: str, language: str) -> str:
+def _said_as(reading: SpokenReading, text: str, language: str) -> str:
     if reading.how in ("characters", "spell-out", "verbatim"):
         return ", ".join(text.replace(" ", ""))
     if reading.how in ("digits", "telephone"):
@@ -124,7 +132,7 @@ class _Word(NamedTuple):
     stop: int
 
 
-def _spoken(text: str, first: int, language: str) -> Iterator[Piece]:
+def _spoken(text: str, first: int, language: str) -> Iterator[SymbolPiece]:
     """The pieces of a text that begins at `first`, in one language."""
     if not text:
         return
@@ -136,22 +144,22 @@ def _spoken(text: str, first: int, language: str) -> Iterator[Piece]:
             yield from _between(text, position, word.start, places, first)
             at = first + places[word.start]
             if ipa:
-                yield Piece(tuple(ipa), word.text.lower(), at)
+                yield SymbolPiece(tuple(ipa), word.text.lower(), at)
             else:  # espeak has no sound for it: a picture, a letter of another script
-                yield from (Piece((character,), at=at) for character in word.text)
+                yield from (SymbolPiece((character,), at=at) for character in word.text)
             position = word.stop
     yield from _between(text, position, len(text), places, first)
 
 
-def _between(text: str, start: int, stop: int, places: list[int], first: int) -> Iterator[Piece]:
+def _between(text: str, start: int, stop: int, places: list[int], first: int) -> Iterator[SymbolPiece]:
     """Punctuation in one form, and white space as one space."""
     for i in range(start, stop):
         character = text[i].translate(_SAME)
         if character.isspace():
             if i == start or not text[i - 1].isspace():
-                yield Piece((" ",), at=first + places[i])
+                yield SymbolPiece((" ",), at=first + places[i])
         else:
-            yield Piece((character,), at=first + places[i])
+            yield SymbolPiece((character,), at=first + places[i])
 
 
 def _in_words(text: str, language: str) -> tuple[str, list[int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from common.text import mandarin
 from common.text.mandarin_reader import mandarin_tokens
-from fastpitch.front.languages import Given, Piece, TextConfig, TextError, english
+from fastpitch.front.languages import Given, SymbolPiece, TextConfig, TextError, english
 
 _MARKED = tuple("#" + symbol for symbol in (*mandarin.PHONES, *mandarin.TONES, *mandarin.PUNCTUATION))
 
@@ -16,7 +16,7 @@ SYMBOL_SETS = {"english_mandarin_basic": (*english.SYMBOL_SETS["english_basic"],
 _CHINESE = re.compile(rf"([{mandarin.HAN}]+|[{mandarin.PUNCTUATION}])")
 
 
-def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()) -> Iterator[Piece]:
+def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[Given] = ()) -> Iterator[SymbolPiece]:
     """Every Chinese character is a word; what stands between Chinese characters is read as English."""
     english_text = ""  # what waits to be read as English, and where its characters stand
     places: list[int] = []
@@ -28,11 +28,11 @@ def pieces(text: str, config: TextConfig, draw: random.Random, given: Sequence[G
         yield from _english(english_text, places, config, draw, given)
         english_text, places = "", []
         if part in mandarin.PUNCTUATION:
-            yield Piece(("#" + part,), at=own[0])
+            yield SymbolPiece(("#" + part,), at=own[0])
             continue
         readings = mandarin.phones(part, tone_sandhi=config.tone_sandhi)
         for character, phones, at in zip(part, readings, own, strict=True):
-            yield Piece(tuple("#" + phone for phone in phones) or (character,), character, at)
+            yield SymbolPiece(tuple("#" + phone for phone in phones) or (character,), character, at)
     yield from _english(english_text, places, config, draw, given)
 
 
@@ -69,7 +69,7 @@ def _is_english(piece: Given, text: str) -> bool:
 
 def _english(
     text: str, places: list[int], config: TextConfig, draw: random.Random, given: Sequence[Given]
-) -> Iterator[Piece]:
+) -> Iterator[SymbolPiece]:
     if not text:
         return
     own = []

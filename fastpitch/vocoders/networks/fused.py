@@ -87,7 +87,7 @@ class SumOfFusedBlocks(nn.ModuleList):
     """As the `MeanOfBlocks` whose weights it copies, but for the division."""
 
     def __init__(self, blocks: MeanOfBlocks, frames: int):
-        super().__init__(FusedBlock(block, frames) for block in blocks)  # type: ignore[arg-type]
+        super().__init__(FusedResBlock(block, frames) for block in blocks)  # type: ignore[arg-type]
 
     def forward(self, x_BLC: Tensor, lengths: Lengths | None) -> Tensor:
         """The sum, overwritten by the next call of a stage with as many channels; `x_BLC` is left as it is."""
@@ -98,7 +98,7 @@ class SumOfFusedBlocks(nn.ModuleList):
         return total_BLC
 
 
-class FusedBlock(nn.Module):
+class FusedResBlock(nn.Module):
     """As the `ResBlock` whose weights it copies."""
 
     def __init__(self, block: ResBlock, frames: int):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from common.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError
 
 _MAGNITUDE, _DIRECTION = "parametrizations.weight.original0", "parametrizations.weight.original1"
 

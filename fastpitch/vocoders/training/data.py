@@ -16,15 +16,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from common import audio, checkpoint
+from common.audio import waveform
 from common.data.loading import Failure, batch_loader
 from common.data.manifest import Utterance
 from common.features import LogMel, LogMelConfig
+from common.runs import checkpoint
 from fastpitch.vocoders.config import DataConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class ClipSegment:
     """A piece of a clip: float32 samples [N] and, in fine-tuning, its mel spectrogram [M, T]."""
 
     index: int
@@ -51,17 +52,17 @@ class Replaced(NamedTuple):
     """Why a segment cannot be had, and the one that is taken in its place."""
 
     failure: Failure
-    segment: Segment
+    segment: ClipSegment
 
 
-class Heard(NamedTuple):
+class GeneratorInput(NamedTuple):
     """What a generator is given, [B, M, T], and what it should say, [B, T hop]."""
 
     mel_BMT: Tensor
     audio_BN: Tensor
 
 
-def heard(batch: SegmentBatch, log_mel: LogMel) -> Heard:
+def heard(batch: SegmentBatch, log_mel: LogMel) -> GeneratorInput:
     """Mel spectrograms, computed or given, and the audio they are of."""
     margin = _margin(log_mel.cfg)
     samples_B = torch.full((len(batch.audio_BN),), batch.audio_BN.shape[1], device=batch.audio_BN.device)
@@ -70,20 +71,20 @@ def heard(batch: SegmentBatch, log_mel: LogMel) -> Heard:
         edge = margin // log_mel.cfg.hop_samples
         frames = (batch.audio_BN.shape[1] - 2 * margin) // log_mel.cfg.hop_samples
         mel_BMT = log_mel(batch.audio_BN, samples_B).features_BFT[:, :, edge : edge + frames]
-    return Heard(mel_BMT, batch.audio_BN[:, margin:-margin])
+    return GeneratorInput(mel_BMT, batch.audio_BN[:, margin:-margin])
 
 
-def micro_batches(batch: Heard, count: int) -> list[Heard]:
+def micro_batches(batch: GeneratorInput, count: int) -> list[GeneratorInput]:
     """The batch in `count` parts that are as equal as they can be."""
-    return [Heard(*part) for part in zip(*(tensor.chunk(count) for tensor in batch), strict=True)]
+    return [GeneratorInput(*part) for part in zip(*(tensor.chunk(count) for tensor in batch), strict=True)]
 
 
-def share(part: Heard, parts: Sequence[Heard]) -> float:
+def share(part: GeneratorInput, parts: Sequence[GeneratorInput]) -> float:
     """How much of the batch a micro-batch is."""
     return len(part.audio_BN) / sum(len(each.audio_BN) for each in parts)
 
 
-class SegmentDataset(Dataset[Segment | Replaced | Failure]):
+class SegmentDataset(Dataset[ClipSegment | Replaced | Failure]):
     """Random segments of clips, `data.segments_per_clip` of each; the next clip stands in for one that is skipped."""
 
     def __init__(self, utterances: Sequence[Utterance], data: DataConfig, features: LogMelConfig, *, seed: int):
@@ -95,18 +96,18 @@ class SegmentDataset(Dataset[Segment | Replaced | Failure]):
         """Segments of an epoch."""
         return len(self.utterances) * self.data.segments_per_clip
 
-    def __getitem__(self, place: int | tuple[int, int]) -> Segment | Replaced | Failure:
+    def __getitem__(self, place: int | tuple[int, int]) -> ClipSegment | Replaced | Failure:
         """The segment of an (epoch, index), or of an index in epoch 0; where it is skipped, that of the next clip."""
         epoch, index = place if isinstance(place, tuple) else (0, place)
         found = self.item(index, epoch)
-        if isinstance(found, Segment) or self.on_error == "stop":
+        if isinstance(found, ClipSegment) or self.on_error == "stop":
             return found
         for step in range(1, len(self)):
-            if isinstance(other := self.item((index + step) % len(self), epoch), Segment):
+            if isinstance(other := self.item((index + step) % len(self), epoch), ClipSegment):
                 return Replaced(found, other)
         return Failure(index, f"not one clip can be read: {found.message}", stops=True)
 
-    def item(self, index: int, epoch: int) -> Segment | Failure:
+    def item(self, index: int, epoch: int) -> ClipSegment | Failure:
         """Segment `index` in `epoch`, or why it cannot be had."""
         utterance = self.utterances[index % len(self.utterances)]
         random = np.random.default_rng((self.seed, epoch, index))
@@ -115,15 +116,15 @@ class SegmentDataset(Dataset[Segment | Replaced | Failure]):
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
 
-    def clip(self, index: int) -> Segment | Failure:
+    def clip(self, index: int) -> ClipSegment | Failure:
         """The whole of clip `index`: its samples without surroundings, and the mel spectrogram of fine-tuning."""
         utterance = self.utterances[index]
         try:
-            return Segment(index, utterance.id, self._read(utterance), self._given_mel(utterance))
+            return ClipSegment(index, utterance.id, self._read(utterance), self._given_mel(utterance))
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
 
-    def _cut(self, index: int, utterance: Utterance, random: np.random.Generator) -> Segment:
+    def _cut(self, index: int, utterance: Utterance, random: np.random.Generator) -> ClipSegment:
         hop, wanted = self.features.hop_samples, self.data.segment_frames
         samples, mel_MT = self._read(utterance), self._given_mel(utterance)
         samples = np.pad(samples, (0, max(0, wanted * hop - len(samples))))
@@ -131,7 +132,7 @@ class SegmentDataset(Dataset[Segment | Replaced | Failure]):
         margin = _margin(self.features)
         surrounded = np.pad(samples, margin, mode="reflect")  # as at the ends of the whole clip
         cut = surrounded[start * hop : (start + wanted) * hop + 2 * margin]
-        return Segment(index, utterance.id, cut, None if mel_MT is None else self._piece(mel_MT, start))
+        return ClipSegment(index, utterance.id, cut, None if mel_MT is None else self._piece(mel_MT, start))
 
     def _piece(self, mel_MT: np.ndarray, start: int) -> np.ndarray:
         piece_MT = mel_MT[:, start : start + self.data.segment_frames]
@@ -139,7 +140,7 @@ class SegmentDataset(Dataset[Segment | Replaced | Failure]):
         return np.pad(piece_MT, ((0, 0), (0, missing)), constant_values=np.log(self.features.log_floor))
 
     def _read(self, utterance: Utterance) -> np.ndarray:
-        samples = audio.read(utterance.audio, sample_rate=self.features.sample_rate, **utterance.piece()).samples
+        samples = waveform.read(utterance.audio, sample_rate=self.features.sample_rate, **utterance.piece()).samples
         peak = np.abs(samples).max()
         if self.data.peak and self.data.mels is None and peak > 0:
             samples = samples * (self.data.peak / peak)
@@ -155,15 +156,15 @@ def read_mel(stem: Path, features: LogMelConfig, *, seconds: float) -> np.ndarra
     """The mel spectrogram [M, T] in `stem`.npy or .pt, of a clip of `seconds`. Raises AudioError."""
     found = [path for path in (stem.with_name(f"{stem.name}{suffix}") for suffix in (".npy", ".pt")) if path.is_file()]
     if not found:
-        raise audio.AudioError(f"{stem}.npy: no such mel spectrogram, nor {stem.name}.pt")
+        raise waveform.AudioError(f"{stem}.npy: no such mel spectrogram, nor {stem.name}.pt")
     try:
         loaded = np.load(found[0]) if found[0].suffix == ".npy" else checkpoint.load_tensor(found[0]).float().numpy()
         mel = np.asarray(loaded, dtype=np.float32)
     except (EOFError, OSError, RuntimeError, TypeError, ValueError) as error:
-        raise audio.AudioError(f"{found[0]}: cannot be read as a mel spectrogram: {error}") from None
+        raise waveform.AudioError(f"{found[0]}: cannot be read as a mel spectrogram: {error}") from None
     expected = features.frames(round(seconds * features.sample_rate))
     if mel.ndim != 2 or mel.shape[0] != features.mel_bins or abs(mel.shape[1] - expected) > 1:
-        raise audio.AudioError(
+        raise waveform.AudioError(
             f"{found[0]}: mel spectrogram of shape {mel.shape}; expected [{features.mel_bins}, {expected}], "
             f"the frames of {seconds:.2f} s"
         )
@@ -175,7 +176,7 @@ def loader(dataset: SegmentDataset, batches: Iterable[list[Any]], *, workers: in
     return batch_loader(dataset, batches, collate, workers=workers)
 
 
-def collate(results: Sequence[Segment | Replaced | Failure]) -> SegmentBatch:
+def collate(results: Sequence[ClipSegment | Replaced | Failure]) -> SegmentBatch:
     """A batch of segments, as many as `results` unless a failure ends the run."""
     segments, failures = [], []
     for result in results:

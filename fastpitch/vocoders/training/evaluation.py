@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from common.data.batching import evaluation_batches
 from common.data.loading import Failure, LoadingError
-from common.distributed import World
+from common.devices.distributed import World
+from common.devices.precision import Precision, autocast
 from common.features import LogMel
-from common.precision import Precision, autocast
-from fastpitch.vocoders.training.data import Heard, SegmentDataset, heard, loader
+from fastpitch.vocoders.training.data import GeneratorInput, SegmentDataset, heard, loader
 from fastpitch.vocoders.training.objective import log_spectral_distance, mel_loss
 
 
-class Evaluation(NamedTuple):
+class VocoderEvaluation(NamedTuple):
     """Means over clips of the mean absolute log-mel difference (full band) and of the log-spectral distance."""
 
     mel: float
@@ -36,7 +36,7 @@ class Resynthesis(NamedTuple):
 
 def evaluate(
     generator: nn.Module, log_mel: LogMel, full_mel: LogMel, clips: SegmentDataset, world: World, precision: Precision
-) -> Evaluation:
+) -> VocoderEvaluation:
     """Over all clips, shared among the processes. `log_mel` is what the generator hears, `full_mel` what is compared.
 
     Raises LoadingError if a clip cannot be read and the data set says stop, or if none can be read.
@@ -50,13 +50,13 @@ def evaluate(
     mel_sum, lsd_sum, count = world.sum(totals_3).tolist()
     if not count:
         raise LoadingError(f"not one clip can be read: {next(iter(clips.skipped.values()))}")
-    return Evaluation(mel_sum / count, lsd_sum / count)
+    return VocoderEvaluation(mel_sum / count, lsd_sum / count)
 
 
 @torch.no_grad()
 def flow_evaluation(
     network: nn.Module,
-    loss_of: Callable[[Heard], Tensor],
+    loss_of: Callable[[GeneratorInput], Tensor],
     log_mel: LogMel,
     clips: SegmentDataset,
     world: World,

@@ -1,16 +1,21 @@
 """A training run of a vocoder: its data, its networks and what follows them, new or as the checkpoint says."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from common import checkpoint, hub
 from common.data.manifest import read_sources
-from common.epochs import Epochs
 from common.features import LogMel
-from common.learner import Learner, amount_of, size_of
-from common.run_directory import RunDirectory
-from common.training_state import Part, TrainingState
+from common.published import hub
+from common.runs import checkpoint
+from common.runs.run_directory import RunDirectory
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import Part, TrainingState
 from fastpitch import voices
 from fastpitch.vocoders import hifigan_import, waveglow_import
 from fastpitch.vocoders.build import build_generator
@@ -30,6 +35,13 @@ DEPENDS_ON = {
 }
 
 
+ADOPTED = {
+    "hifigan": ("generator", "hifigan", "istft", "features"),
+    "istft": ("generator", "hifigan", "istft", "features"),
+    "waveglow": ("model", "features"),
+}
+
+
 class Run:
     """What a training step uses. `against`, the discriminators, is None where only one network learns.
 
@@ -37,14 +49,24 @@ class Run:
     """
 
     def __init__(self, cfg: HifiganRun | WaveglowRun, directory: RunDirectory):
+        path = voices.located(cfg.checkpoint, voices.VOCODER) if cfg.checkpoint is not None else None
+        state = checkpoint.load(path) if path is not None and directory.saved is None else None
+        start = None
+        if path is not None and state is not None:
+            with checkpoint.usable(path):
+                start = (waveglow_import if isinstance(cfg, WaveglowRun) else hifigan_import).read(state, path)
+        cfg = directory.adopted(cfg, start and start.config, ADOPTED[cfg.generator])
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON[cfg.generator])
         device = self.world.device
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.generator = build_generator(cfg, normalized=True).to(device)
         judges = Discriminators(cfg.discriminator).to(device) if isinstance(cfg, HifiganRun) else None
-        if directory.saved is None:
-            self._start_from_checkpoints(judges)
+        if start is not None and state is not None and path is not None:
+            weights = start.weights if isinstance(start, hifigan_import.Imported) else start.ema or start.weights
+            self._start_from(self.generator, checkpoint.widened(weights), path)
+        if judges is not None and directory.saved is None:
+            self._start_discriminators(judges, state, path)
         self.learner = Learner(self.generator, cfg, self.world)
         self.against = Learner(judges, cfg, self.world, is_averaged=False) if judges is not None else None
         parts = self._parts()
@@ -102,28 +124,22 @@ class Run:
         self.directory.left_out(left_out)
         return SegmentDataset(utterances, data, cfg.features, seed=cfg.seed)
 
-    def _start_from_checkpoints(self, judges: Discriminators | None) -> None:
-        cfg, start_from = self.cfg, self.directory.start_from
-        generator = voices.located(cfg.checkpoint, voices.VOCODER) if cfg.checkpoint is not None else None
-        if isinstance(cfg, WaveglowRun):
-            if generator is not None:
-                with checkpoint.usable(generator):
-                    flow = waveglow_import.read(checkpoint.load(generator), generator)
-                    start_from(self.generator, unfolded(flow.ema or flow.weights, self.generator), generator)
+    def _start_from(self, network: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+        with checkpoint.usable(path):
+            self.directory.start_from(network, unfolded(weights, network), path, self.cfg.from_checkpoint)
+
+    def _start_discriminators(self, judges: Discriminators, state: dict[str, Any] | None, path: Path | None) -> None:
+        """From the checkpoint that is named for them, or else from that of the generator, if it has any."""
+        named = self.cfg.checkpoint_discriminators if isinstance(self.cfg, HifiganRun) else None
+        if named is not None:
+            path = hub.located(named)
+            state = checkpoint.load(path)
+        elif state is None or not (hifigan_import.is_checkpoint(state) and "discriminators" in state):
             return
-        named = cfg.checkpoint_discriminators
-        discriminators = hub.located(named) if named is not None else None
-        if generator is not None:
-            state = checkpoint.load(generator)
-            with checkpoint.usable(generator):
-                weights = checkpoint.widened(hifigan_import.read(state, generator).weights)
-                start_from(self.generator, unfolded(weights, self.generator), generator)
-            if discriminators is None and hifigan_import.is_checkpoint(state) and "discriminators" in state:
-                discriminators = generator
-        if discriminators is not None and judges is not None:
-            with checkpoint.usable(discriminators):
-                weights = hifigan_import.read_discriminators(checkpoint.load(discriminators), discriminators)
-                start_from(judges, unfolded(weights, judges), discriminators)
+        if path is not None and state is not None:
+            with checkpoint.usable(path):
+                weights = hifigan_import.read_discriminators(state, path)
+            self._start_from(judges, weights, path)
 
 
 _LOSSES = ("mel", "stft", "feature", "adversarial")

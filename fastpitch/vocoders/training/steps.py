@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.precision import algorithms_tried, autocast
+from common.devices.precision import algorithms_tried, autocast
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training import data
-from fastpitch.vocoders.training.data import Heard, SegmentBatch
+from fastpitch.vocoders.training.data import GeneratorInput, SegmentBatch
 from fastpitch.vocoders.training.discriminators import Judgement
 from fastpitch.vocoders.training.objective import (
     GeneratorLoss,
@@ -41,7 +41,7 @@ def update(run: Run, batch: SegmentBatch) -> Step:
     return Step(losses_K, rate)
 
 
-def update_flow(run: Run, parts: list[Heard]) -> Tensor:
+def update_flow(run: Run, parts: list[GeneratorInput]) -> Tensor:
     """A step of WaveGlow; its loss, [1]."""
     losses = []
     for part in run.learner.each(parts):
@@ -52,7 +52,7 @@ def update_flow(run: Run, parts: list[Heard]) -> Tensor:
     return torch.stack(losses).sum()[None]
 
 
-def flow_loss(run: Run, model: nn.Module, part: Heard) -> Tensor:
+def flow_loss(run: Run, model: nn.Module, part: GeneratorInput) -> Tensor:
     """What WaveGlow minimises, of a micro-batch."""
     assert isinstance(run.cfg, WaveglowRun)
     with autocast(run.world.device, run.cfg.precision):
@@ -60,7 +60,7 @@ def flow_loss(run: Run, model: nn.Module, part: Heard) -> Tensor:
     return negative_log_likelihood(said, run.cfg.sigma)
 
 
-def update_adversarially(run: Run, parts: list[Heard]) -> Tensor:
+def update_adversarially(run: Run, parts: list[GeneratorInput]) -> Tensor:
     """A step of the discriminators, then one of the generator; the generator's loss, its parts, the discriminators'."""
     cfg = run.cfg
     assert isinstance(cfg, HifiganRun)
@@ -72,7 +72,7 @@ def update_adversarially(run: Run, parts: list[Heard]) -> Tensor:
     return torch.cat([update_generator(run, parts, kept, is_adversarial), discriminators[None]])
 
 
-def update_discriminators(run: Run, parts: list[Heard], kept: Tensor | None) -> Tensor:
+def update_discriminators(run: Run, parts: list[GeneratorInput], kept: Tensor | None) -> Tensor:
     """A step of the discriminators on recordings and on what the generator says; their loss."""
     assert run.against is not None
     learner, losses = run.against, []
@@ -88,7 +88,7 @@ def update_discriminators(run: Run, parts: list[Heard], kept: Tensor | None) -> 
     return torch.stack(losses).sum()
 
 
-def update_generator(run: Run, parts: list[Heard], kept: Tensor | None, is_adversarial: bool) -> Tensor:
+def update_generator(run: Run, parts: list[GeneratorInput], kept: Tensor | None, is_adversarial: bool) -> Tensor:
     """A step of the generator; its `GeneratorLoss`, [K]."""
     assert isinstance(run.cfg, HifiganRun)
     assert run.against is not None
@@ -105,7 +105,7 @@ def update_generator(run: Run, parts: list[Heard], kept: Tensor | None, is_adver
     return torch.stack(losses).sum(0)
 
 
-def generated(run: Run, part: Heard, *, grad: bool = True) -> Tensor:
+def generated(run: Run, part: GeneratorInput, *, grad: bool = True) -> Tensor:
     """What the generator says of the mel frames, audio_BN; with gradients that will be exchanged, or without any."""
     network = run.learner.parallel if grad else run.generator
     with autocast(run.world.device, run.cfg.precision), torch.set_grad_enabled(grad):

@@ -25,7 +25,7 @@ def run(x_BTI: Tensor, weight_KIO: Tensor, block: int, dilation: int = 1, **opti
     taps, _, filters = weight_KIO.shape
     algorithm = overlap_save(block, taps)._replace(in_pairs=True) if block else None
     out_BTO = torch.full((*x_BTI.shape[:2], filters), torch.nan)
-    packed = native.pack(weight_KIO, algorithm, weights="int8", **options)
+    packed = native.pack(weight_KIO.permute(2, 0, 1), algorithm, weights="int8", **options)
     native.run(x_BTI, packed, native.Epilogue(), out_BTO, dilation=dilation, before=taps // 2 * dilation)
     return out_BTO
 
@@ -124,7 +124,7 @@ def test_zeros_tiny_and_huge_numbers_and_what_is_no_number():
 def test_what_has_no_bytes_is_refused_and_prepare_leaves_it_in_float32():
     _, weight_KIO = inputs(CASES[0])
     with pytest.raises(RuntimeError, match="an argument is invalid"):
-        native.pack(weight_KIO, overlap_save(32, 11), weights="int8")
+        native.pack(weight_KIO.permute(2, 0, 1), overlap_save(32, 11), weights="int8")
     network = torch.nn.ModuleList([
         FusedConvolution(torch.randn(64, 32, 11), stride=2), FusedConvolution(torch.randn(28, 64, 1)),
         FusedConvolution(torch.randn(64, 64, 1)), FusedConvolution(torch.randn(64, 64, 11)),

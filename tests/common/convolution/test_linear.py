@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from common.convolution import Linear, linear, native, pack_linear, products, unpack_linear
-from common.precision import cast_for_inference
+from common.devices.precision import cast_for_inference
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
 

@@ -42,7 +42,7 @@ def both(
     outputs, before = (frames - 1) // stride + 1, taps // 2 * dilation
     residual_BSO, found_BSO = torch.randn(batch, outputs, filters), torch.full((batch, outputs, filters), torch.nan)
     epilogue = native.Epilogue(bias_O, residual_BSO, "leaky_relu", 0.1, 1.0 if taps == 1 else 0.2)
-    packed = native.pack(weight_KIO, algorithm, weights=weights, instructions=instructions)
+    packed = native.pack(weight_KIO.permute(2, 0, 1), algorithm, weights=weights, instructions=instructions)
     native.run(x_BTI, packed, epilogue, found_BSO, stride=stride, dilation=dilation, before=before)
     x_BIT = F.leaky_relu(x_BTI.double().mT, epilogue.input_slope)
     weight_OIK = weight_KIO.double().permute(2, 1, 0)
@@ -88,7 +88,7 @@ def test_packed_weights_can_be_read_back(algorithm: Algorithm | None, weights):
     if weights == "int8" and not (algorithm and algorithm.in_pairs):
         pytest.skip("bytes are for pairs, and for one tap")
     weight_KIO = torch.randn(11, 7, 40)
-    found_KIO = native.unpack(native.pack(weight_KIO, algorithm, weights=weights))
+    found_KIO = native.unpack(native.pack(weight_KIO.permute(2, 0, 1), algorithm, weights=weights))
     assert found_KIO.shape == weight_KIO.shape
     assert (found_KIO - weight_KIO).abs().max() < (0.05 if weights in ("bfloat16", "int8") else 1e-5)
 
@@ -107,7 +107,7 @@ def test_fixed_point_keeps_filters_of_any_size_and_what_is_no_number(in_pairs):
     weight_KIO[..., 1], weight_KIO[..., 2] = 1e-20 * weight_KIO[..., 1], 1e20 * weight_KIO[..., 2]
     weight_KIO[3, 5, 3], weight_KIO[3, 6, 4] = torch.nan, torch.inf
     out_BTO = torch.empty(1, 50, 36)
-    packed = native.pack(weight_KIO, algorithm, weights="fixed24")
+    packed = native.pack(weight_KIO.permute(2, 0, 1), algorithm, weights="fixed24")
     native.run(x_BTI, packed, native.Epilogue(), out_BTO, before=5)
     exact_BTO = F.conv1d(x_BTI.double().mT, weight_KIO.double().permute(2, 1, 0), padding=5).mT
     assert (out_BTO[..., 0] == 0).all()
@@ -117,7 +117,7 @@ def test_fixed_point_keeps_filters_of_any_size_and_what_is_no_number(in_pairs):
 
 
 def test_rows_beyond_the_lengths_are_zeros_and_nothing_else_is_written():
-    x_BTI, packed = torch.randn(3, 40, 8), native.pack(torch.randn(3, 8, 12), WINOGRAD)
+    x_BTI, packed = torch.randn(3, 40, 8), native.pack(torch.randn(12, 3, 8), WINOGRAD)
     room = torch.full((3, 40, 20), 7.0)
     out_BSO = room[:, :, 4:16]
     lengths_B = torch.tensor([40, 11, 0])
@@ -133,17 +133,27 @@ def test_clipped_relu_lies_between_zero_and_its_ceiling():
     x_BTI, weight_KIO = torch.randn(1, 40, 8), torch.randn(1, 8, 12)
     out_BSO = torch.empty(1, 40, 12)
     epilogue = native.Epilogue(activation="clipped_relu", slope=1.5)
-    native.run(x_BTI, native.pack(weight_KIO, None), epilogue, out_BSO, stride=1, dilation=1, before=0)
+    native.run(x_BTI, native.pack(weight_KIO.permute(2, 0, 1), None), epilogue, out_BSO, stride=1, dilation=1, before=0)
     assert (out_BSO - (x_BTI @ weight_KIO[0]).clamp(0, 1.5)).abs().max() < 1e-5
 
 
 def test_what_the_library_refuses_is_an_error():
     x_BTI, weight_KIO, out_BTO = torch.randn(1, 9, 8), torch.randn(3, 8, 12), torch.empty(1, 9, 12)
     with pytest.raises(RuntimeError, match="native convolution: an argument is invalid"):
-        native.run(x_BTI, native.pack(weight_KIO, WINOGRAD), native.Epilogue(), out_BTO, stride=2, dilation=1, before=1)
+        native.run(
+            x_BTI,
+            native.pack(weight_KIO.permute(2, 0, 1), WINOGRAD),
+            native.Epilogue(),
+            out_BTO,
+            stride=2,
+            dilation=1,
+            before=1,
+        )
     with pytest.raises(RuntimeError, match="native convolution: an argument is invalid"):
-        native.pack(weight_KIO, None, weights="fixed24")
-    packed = native.pack(weight_KIO, WINOGRAD, instructions="avx512_bf16")  # which has no products of floats
+        native.pack(weight_KIO.permute(2, 0, 1), None, weights="fixed24")
+    packed = native.pack(
+        weight_KIO.permute(2, 0, 1), WINOGRAD, instructions="avx512_bf16"
+    )  # which has no products of floats
     with pytest.raises(RuntimeError, match="native convolution: this processor lacks the instructions"):
         native.run(x_BTI, packed, native.Epilogue(), out_BTO, stride=1, dilation=1, before=1)
 

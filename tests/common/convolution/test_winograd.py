@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import Convolution, products
+from common.convolution import WinogradConvolution, products
 
 
 @pytest.mark.parametrize("has_fast_products", [True, False])
@@ -12,7 +12,7 @@ from common.convolution import Convolution, products
 def test_it_computes_what_conv1d_does(positions, has_fast_products, monkeypatch):
     monkeypatch.setattr(products, "has_fast_products", lambda: has_fast_products)
     torch.manual_seed(positions)
-    convolution = Convolution(24, 40, 3)
+    convolution = WinogradConvolution(24, 40, 3)
     x_BTI = torch.randn(3, positions, 24, requires_grad=True)
     expected = F.conv1d(x_BTI.double().mT, convolution.weight.double(), convolution.bias.double(), padding=1).mT
     found = convolution(x_BTI)
@@ -26,7 +26,7 @@ def test_it_computes_what_conv1d_does(positions, has_fast_products, monkeypatch)
 
 @pytest.mark.parametrize("kernel", [1, 5])
 def test_other_kernels_are_convolved_directly(kernel):
-    convolution = Convolution(6, 8, kernel)
+    convolution = WinogradConvolution(6, 8, kernel)
     x_BTI = torch.randn(2, 11, 6)
     expected = F.conv1d(x_BTI.mT, convolution.weight, convolution.bias, padding=kernel // 2).mT
     assert torch.equal(convolution(x_BTI), expected)
@@ -34,7 +34,7 @@ def test_other_kernels_are_convolved_directly(kernel):
 
 @torch.no_grad()
 def test_weights_that_change_between_two_calls_count():
-    convolution, x_BTI = Convolution(6, 8, 3), torch.randn(2, 11, 6)
+    convolution, x_BTI = WinogradConvolution(6, 8, 3), torch.randn(2, 11, 6)
     before = convolution(x_BTI)
     convolution.weight.mul_(2)
     convolution.bias.mul_(2)
@@ -46,7 +46,7 @@ def test_weights_that_change_between_two_calls_count():
 
 
 def test_gradients_reach_the_input_of_frozen_weights_used_in_inference_before():
-    convolution = Convolution(6, 8, 3).requires_grad_(False)
+    convolution = WinogradConvolution(6, 8, 3).requires_grad_(False)
     with torch.inference_mode():
         convolution(torch.randn(2, 11, 6))
     x_BTI = torch.randn(2, 11, 6, requires_grad=True)
@@ -55,7 +55,7 @@ def test_gradients_reach_the_input_of_frozen_weights_used_in_inference_before():
 
 
 def test_a_traced_network_convolves_directly():
-    convolution, x_BTI = Convolution(6, 8, 3).eval().requires_grad_(False), torch.randn(2, 11, 6)
+    convolution, x_BTI = WinogradConvolution(6, 8, 3).eval().requires_grad_(False), torch.randn(2, 11, 6)
     traced = torch.jit.trace(convolution, x_BTI)
     longer_BTI = torch.randn(2, 30, 6)
     torch.testing.assert_close(traced(longer_BTI), convolution(longer_BTI))
@@ -64,7 +64,7 @@ def test_a_traced_network_convolves_directly():
 
 def test_weights_that_were_made_in_inference_mode_may_change():
     with torch.inference_mode():
-        convolution = Convolution(64, 64, 3)
+        convolution = WinogradConvolution(64, 64, 3)
         x_BTI = torch.randn(1, 40, 64)
         before = convolution(x_BTI)
         convolution.weight.mul_(2)

@@ -1,8 +1,12 @@
 """Items, batches, and what becomes of utterances that cannot be loaded."""
 
+import itertools
+import multiprocessing
 import os
 import pickle
+import random
 import signal
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +14,10 @@ import pytest
 import soundfile
 import torch
 
-from common import audio, silence
+from common.audio import silence, waveform
+from common.data import loading
 from common.data.batching import bucketed_batches
-from common.data.loading import Failure, Item, LoadingError, SpeechDataset, collate, loader, stand_in
+from common.data.loading import Failure, LoadingError, SpeechDataset, SpeechItem, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
@@ -41,15 +46,15 @@ def utterances(tmp_path) -> list[Utterance]:
 
 def samples(dataset: SpeechDataset, index: int, epoch: int = 0) -> np.ndarray:
     item = dataset.item(index, epoch)
-    assert isinstance(item, Item), item
+    assert isinstance(item, SpeechItem), item
     return item.samples
 
 
 def test_an_item_is_the_recording_at_the_wanted_rate_with_its_encoded_text(utterances):
     item = SpeechDataset(utterances, encode=encode, sample_rate=16000)[3]
-    assert isinstance(item, Item)
+    assert isinstance(item, SpeechItem)
     assert (item.index, item.id, item.target) == (3, "clip3", [97, 98, 99])
-    np.testing.assert_array_equal(item.samples, audio.read(utterances[3].audio, sample_rate=16000).samples)
+    np.testing.assert_array_equal(item.samples, waveform.read(utterances[3].audio, sample_rate=16000).samples)
 
 
 def test_an_item_is_a_function_of_index_and_epoch(utterances):
@@ -68,22 +73,22 @@ def test_trimming_comes_before_the_change_of_speed(utterances, tmp_path):
     padded_utterance = replace(utterances[0], audio=tmp_path / "padded.wav")
     dataset = SpeechDataset([padded_utterance], trim=True, speed=SpeedConfig(mode="discrete", rates=(1.1,)))
     trimmed = silence.trim_silence(padded.astype(np.float32)).samples
-    np.testing.assert_allclose(samples(dataset, 0), audio.change_speed(trimmed, 1.1), atol=1e-6)
+    np.testing.assert_allclose(samples(dataset, 0), waveform.change_speed(trimmed, 1.1), atol=1e-6)
 
 
 def test_a_piece_of_a_recording_is_taken_also_from_its_copy_at_another_speed(utterances, tmp_path):
-    whole = audio.read(utterances[5].audio).samples
-    audio.write(tmp_path / "slow.flac", audio.change_speed(whole, 0.5), 8000)
+    whole = waveform.read(utterances[5].audio).samples
+    waveform.write(tmp_path / "slow.flac", waveform.change_speed(whole, 0.5), 8000)
     piece = replace(utterances[5], offset_seconds=0.5, seconds=0.4, speeds=((0.5, tmp_path / "slow.flac"),))
     dataset = SpeechDataset([piece], sample_rate=8000, speed=SpeedConfig(mode="offline"))
     by_length = {len(samples(dataset, 0, epoch)): samples(dataset, 0, epoch) for epoch in range(10)}
     assert set(by_length) == {3200, 6400}
     np.testing.assert_array_equal(by_length[3200], whole[4000:7200])
-    np.testing.assert_array_equal(by_length[6400], audio.read(tmp_path / "slow.flac").samples[8000:14400])
+    np.testing.assert_array_equal(by_length[6400], waveform.read(tmp_path / "slow.flac").samples[8000:14400])
 
 
 def test_the_first_piece_of_a_recording_is_not_all_of_it(utterances):
-    whole = audio.read(utterances[5].audio).samples
+    whole = waveform.read(utterances[5].audio).samples
     pieces = [replace(utterances[5], offset_seconds=offset, seconds=0.4) for offset in (0.0, 0.4, None)]
     dataset = SpeechDataset(pieces, sample_rate=8000)
     for index, expected in enumerate((whole[:3200], whole[3200:6400], whole)):
@@ -133,6 +138,12 @@ def test_workers_are_a_group_of_their_own_that_signals_to_this_one_do_not_reach(
     dataset = SpeechDataset(utterances, encode=group)
     (batch,) = loader(dataset, [[0]], workers=1)
     assert batch.targets_BU.item() != os.getpgrp()
+
+
+def test_small_tensors_cross_with_their_message_and_large_ones_in_shared_memory(utterances, monkeypatch):
+    monkeypatch.setattr(loading, "SMALL_BYTES", 1000)
+    (batch,) = loader(SpeechDataset(utterances, encode=encode), [[0, 1]], workers=1)
+    assert [tensor.is_shared() for tensor in batch[:4]] == [True, False, False, False]
 
 
 def test_loading_leaves_the_global_random_state_alone(utterances):
@@ -193,6 +204,30 @@ def test_real_speech_loads_as_it_is():
     batch = next(iter(loader(SpeechDataset(utterances, encode=encode), [[0, 1]])))
     assert batch.samples_B.tolist() == [round(utterance.seconds * 16000) for utterance in utterances]
     assert bytes(batch.targets_BU[1, : batch.target_lengths_B[1]].tolist()).decode() == utterances[1].text
+
+
+class Dying(SpeechDataset):
+    """Gives batches for ever, until one of its workers is killed."""
+
+    def item(self, index: int, epoch: int) -> SpeechItem | Failure:
+        return SpeechItem(index, f"u{index}" * 20, np.ones(2000 + index, np.float32), list(range(20)))
+
+
+@pytest.mark.slow
+def test_a_worker_killed_at_any_moment_is_one_line(utterances):
+    draw = random.Random(1)
+    for _ in range(12):
+        batches = iter(loader(Dying(utterances), itertools.repeat(list(range(64))), workers=2))
+        next(batches)
+        worker = draw.choice(multiprocessing.active_children())
+        killing = threading.Timer(draw.uniform(0, 0.05), worker.kill)
+        killing.start()
+        with pytest.raises(LoadingError, match=rf"a data worker ended \(process {worker.pid}, exit code -9\): out of"):
+            for _ in batches:
+                pass
+        killing.join()
+        for other in multiprocessing.active_children():
+            other.kill()
 
 
 def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterances):

@@ -4,8 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from common import audio
-from common.audio import AudioError
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.data.perturbation import PerturbationConfig, mixed, perturbed, shifted
 
 SPEECH = np.sin(np.arange(16000) * 0.05).astype(np.float32)
@@ -56,12 +56,12 @@ def test_silence_and_silent_noise_stay_as_they_are():
 
 
 def test_short_noise_is_repeated_and_empty_noise_is_an_error(tmp_path):
-    audio.write(tmp_path / "hum.wav", 0.1 * SPEECH[:500], 16000)
+    waveform.write(tmp_path / "hum.wav", 0.1 * SPEECH[:500], 16000)
     cfg = PerturbationConfig(noise=(tmp_path / "hum.wav",), min_snr_db=20, max_snr_db=20)
     added = perturbed(SPEECH, cfg, **PLACE, epoch=0, index=0) - SPEECH
     np.testing.assert_allclose(added[:500], added[500:1000], atol=1e-6)
     assert added.any()
-    audio.write(tmp_path / "empty.wav", SPEECH[:0], 16000)
+    waveform.write(tmp_path / "empty.wav", SPEECH[:0], 16000)
     with pytest.raises(AudioError, match="empty.wav: holds 0 samples"):
         perturbed(SPEECH, PerturbationConfig(noise=(tmp_path / "empty.wav",)), **PLACE, epoch=0, index=0)
 

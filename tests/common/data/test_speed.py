@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from common import audio
+from common.audio import waveform
 from common.data.manifest import Utterance, read_manifest, write_jsonl
 from common.data.speed import SpeedConfig, Version, draw_version, prepare_speeds
 
@@ -85,11 +85,11 @@ def test_prepared_copies_have_the_speed_and_rate_that_the_manifest_says(tmp_path
     prepared = prepare_speeds(utterances, [0.9, 1.1], root=tmp_path / "train", workers=2).utterances
     assert prepared[2].speeds[0] == (0.9, tmp_path / "train-speed0.9/0/clip2.flac")
     for utterance in prepared:
-        original = audio.read(utterance.audio).samples
+        original = waveform.read(utterance.audio).samples
         for rate, copy in utterance.speeds:
-            samples, sample_rate = audio.read(copy)
+            samples, sample_rate = waveform.read(copy)
             assert sample_rate == 8000
-            np.testing.assert_allclose(samples, audio.change_speed(original, rate), atol=2**-15)
+            np.testing.assert_allclose(samples, waveform.change_speed(original, rate), atol=2**-15)
     write_jsonl(tmp_path / "m.jsonl", prepared)
     assert read_manifest(tmp_path / "m.jsonl").utterances == prepared
 
@@ -105,7 +105,7 @@ def test_copies_that_are_there_are_kept(tmp_path):
 def test_a_recording_that_cannot_be_copied_stops_or_is_skipped_by_name(tmp_path):
     utterances = clips(tmp_path / "train", 3)
     utterances[1].audio.write_text("no audio")
-    with pytest.raises(audio.AudioError, match=r"clip1\.flac: cannot be read as audio"):
+    with pytest.raises(waveform.AudioError, match=r"clip1\.flac: cannot be read as audio"):
         prepare_speeds(utterances, [0.9], root=tmp_path / "train", workers=1)
     prepared, skipped = prepare_speeds(utterances, [0.9], root=tmp_path / "train", workers=1, on_error="skip")
     assert [utterance.id for utterance in prepared] == ["clip0", "clip2"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from common import espeak
+from common.audio import espeak
 from common.data.sentences import subset_of
 from common.data.synthetic import SyntheticConfig, build_librispeech, build_ljspeech, speakers
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from common.audio import AudioError
-from common.recognition.chunks import Chunk, Piece, by_length, chunks, long_batches
+from common.audio.waveform import AudioError
+from common.recognition.chunks import AudioChunk, Chunk, by_length, chunks, long_batches
 from common.recognition.chunks import in_batches as chunks_in_batches
 from common.recognition.recordings import Recording
 from common.recognition.tensors import in_batches, padded, side_by_side
@@ -38,8 +38,8 @@ def recording(length: int) -> Recording:
     return Recording(str(length), np.arange(length, dtype=np.float32), length / 10)
 
 
-def in_threes(samples: int) -> list[Piece]:
-    return [Piece(i, min(samples, i + 3), 0, min(3, samples - i)) for i in range(0, samples, 3)]
+def in_threes(samples: int) -> list[AudioChunk]:
+    return [AudioChunk(i, min(samples, i + 3), 0, min(3, samples - i)) for i in range(0, samples, 3)]
 
 
 def test_results_are_in_order_whatever_the_lengths_and_empty_ones_have_none():
@@ -67,7 +67,7 @@ def test_at_most_a_fifth_of_a_batch_is_padding():
 
     lengths = [10, 11, 12, 30, 31, 200, 9, 33, 1]
     whole = [Recording("", np.zeros(length, np.float32), 1.0) for length in lengths]
-    assert len(list(in_batches(whole, lambda samples: [Piece(0, samples, 0, samples)], run, batch_size=4))) == len(
+    assert len(list(in_batches(whole, lambda samples: [AudioChunk(0, samples, 0, samples)], run, batch_size=4))) == len(
         lengths
     )
     assert seen == [[1], [9, 10, 11, 12], [30, 31, 33], [200]]
@@ -199,8 +199,8 @@ def test_an_error_of_the_network_ends_it_and_leaves_no_thread():
     assert threading.active_count() == before
 
 
-def whole(samples: int) -> list[Piece]:
-    return [Piece(0, samples, 0, samples)] if samples else []
+def whole(samples: int) -> list[AudioChunk]:
+    return [AudioChunk(0, samples, 0, samples)] if samples else []
 
 
 def test_a_batch_of_none_is_refused():
@@ -232,8 +232,8 @@ def test_shorter_samples_are_followed_by_zeros():
 def test_memory_that_was_freed_goes_back_after_every_eighth_batch_of_a_long_recording(monkeypatch):
     gave_back_after = []
     batches = 0
-    monkeypatch.setattr("common.memory.give_back", lambda: gave_back_after.append(batches))
-    pieces = [Piece(start, start + 10, 0, 1) for start in range(0, 170, 10)]
+    monkeypatch.setattr("common.devices.memory.give_back", lambda: gave_back_after.append(batches))
+    pieces = [AudioChunk(start, start + 10, 0, 1) for start in range(0, 170, 10)]
     for batch, samples in long_batches(np.arange(170, dtype=np.float32), pieces, 1):
         assert samples[0].tolist() == list(range(batch[0].start, batch[0].stop))
         batches += 1

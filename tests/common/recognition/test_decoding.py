@@ -7,7 +7,7 @@ import torch
 import ctc
 from common.config import ConfigError
 from common.recognition import decoding
-from common.recognition.decoding import Decoder, DecodingOptions, not_finite, transcripts
+from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Letter, Reading, words_of
 from ctc.ngram import estimate
@@ -17,7 +17,7 @@ BEAM = DecodingOptions(beam=20)
 
 
 def made(options=None, labels=LABELS, *, blank=0, separator="|"):
-    return Decoder(labels, blank=blank, separator=separator, options=options)
+    return CTCDecoder(labels, blank=blank, separator=separator, options=options)
 
 
 def spelled(text: str, *, sure: float = 0.9, pause: int = 2) -> torch.Tensor:
@@ -117,7 +117,7 @@ def test_a_word_is_cut_by_no_search_however_slowly_it_is_spoken(monkeypatch):
 def test_stretches_between_words_are_words_apart_even_if_a_search_finds_no_end_of_a_word(monkeypatch):
     monkeypatch.setattr(decoding, "LONGEST_STRETCH", 20)
     monkeypatch.setattr(
-        Decoder, "_searched", lambda self, _, first: [Reading([Letter("A", first, first + 1, 1.0)], 0.0)]
+        CTCDecoder, "_searched", lambda self, _, first: [Reading([Letter("A", first, first + 1, 1.0)], 0.0)]
     )
     decoder = made(BEAM)
     assert text(best(decoder, spelled("TO NEAT EAT ATE"))).split() == ["AA", "A", "A"]  # NEAT had to be cut

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from common.metrics import word_errors
-from common.recognition.inputs import Found, Item
+from common.recognition.inputs import FoundRecordings, InputRecording
+from common.recognition.metrics import word_errors
 from common.recognition.transcribing import Output, write_all
 from common.recognition.transcripts import Transcript, Word
 
@@ -14,7 +14,7 @@ def test_words_where_nothing_was_said_are_insertions_and_unknown_texts_do_not_co
         Transcript(audio=name, text=text, words=[Word(text, 0, 1, 1.0)], seconds=1.0)
         for name, text in (("a", "hi"), ("b", "you"), ("c", "there"))
     ]
-    items = [Item("a", "a", "hi"), Item("b", "b", ""), Item("c", "c", None)]
-    list(write_all(Found(items, []), iter(heard), world, Output("text"), spelled=str))
+    items = [InputRecording("a", "a", "hi"), InputRecording("b", "b", ""), InputRecording("c", "c", None)]
+    list(write_all(FoundRecordings(items, []), iter(heard), world, Output("text"), spelled=str))
     assert capsys.readouterr().err.splitlines() == ["WER 100.00%: 1 errors in 1 words of 2 utterances"]
     assert word_errors(["hi", ""], ["hi", "you"]).rate == 1.0

@@ -6,8 +6,8 @@ import pytest
 import soundfile
 import soxr
 
-from common import audio
-from common.audio import AudioError, Held
+from common.audio import waveform
+from common.audio.waveform import AudioError, Held
 from common.data.manifest import Utterance
 from common.recognition.long_sound import LongSound
 from common.recognition.recordings import Recording, read, read_ahead, read_heard
@@ -35,7 +35,7 @@ def test_slices_are_those_of_the_whole_bit_by_bit(tmp_path: Path, suffix, rate):
     path = tmp_path / f"a.{suffix}"
     samples_NC = np.stack([noise(2.3, rate), np.roll(noise(2.3, rate), 5)], 1)
     soundfile.write(path, samples_NC, rate)
-    whole_N = audio.read(path, sample_rate=RATE).samples
+    whole_N = waveform.read(path, sample_rate=RATE).samples
     sound = long(path)
     assert (len(sound), sound.is_silent) == (len(whole_N), False)
     for start, stop in ((0, 100), (0, 9_000), (50, 9_001), (8_000, 8_000), (20_000, 30_001), (30_001, 10**9), (5, 6)):
@@ -49,7 +49,7 @@ def test_everything_that_is_a_recording_may_be_long(tmp_path: Path):
     samples_N = noise(1.5, 8_000)
     soundfile.write(tmp_path / "a.wav", samples_N, 8_000, subtype="FLOAT")
     content = (tmp_path / "a.wav").read_bytes()
-    expected_N = audio.read(tmp_path / "a.wav", sample_rate=RATE).samples
+    expected_N = waveform.read(tmp_path / "a.wav", sample_rate=RATE).samples
     with (tmp_path / "a.wav").open("rb") as file:
         sources = [content, file, io.BytesIO(content), Held(content), (samples_N, 8_000), (samples_N, np.int64(8_000))]
         for source in sources:
@@ -106,7 +106,7 @@ def test_a_file_that_is_lost_while_it_is_used_costs_itself(tmp_path: Path, on_er
 
 
 def test_what_comes_from_a_pipe_is_kept_on_disk_where_it_is_large(monkeypatch):
-    monkeypatch.setattr("common.audio_files._SPOOLED", 10)
+    monkeypatch.setattr("common.audio.headers._SPOOLED", 10)
     held = Held.of(io.BytesIO(b"x" * 100), "standard input")
     assert (held.size, held.content(), str(held)) == (100, b"x" * 100, "standard input")
 

@@ -6,8 +6,8 @@ import pytest
 import soundfile
 import torch
 
-from common import audio
-from common.audio import AudioError
+from common.audio import waveform
+from common.audio.waveform import AudioError
 from common.data.manifest import Utterance
 from common.recognition.recordings import OneChannel, Recording, is_silent, name_of, of_channel, read, read_ahead
 
@@ -116,7 +116,7 @@ def test_what_nobody_can_hear_is_silent():
 @pytest.fixture
 def tone(tmp_path):
     samples_N = (0.5 * np.sin(np.arange(8000) * 0.05)).astype(np.float32)
-    audio.write(tmp_path / "tone.wav", samples_N, 16000)
+    waveform.write(tmp_path / "tone.wav", samples_N, 16000)
     return tmp_path / "tone.wav"
 
 

@@ -7,8 +7,8 @@ import torch
 
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance
-from common.distributed import World
-from common.recognition.scoring import EvaluationError, Result, batches, check_numbers, report, scored
+from common.devices.distributed import World
+from common.recognition.scoring import EvaluationError, ScoredUtterance, batches, check_numbers, report, scored
 
 ALONE = World(rank=0, size=1, device=torch.device("cpu"))
 
@@ -29,7 +29,7 @@ def test_batches_of_which_nothing_can_be_read_are_left_out_and_reported(dataset,
 
 
 def test_errors_are_counted_and_hypotheses_written_beside_their_references(dataset, tmp_path, capsys):
-    found = scored(dataset.utterances, [Result(1, "too", 2.0), Result(0, "one", 1.0)], ALONE)
+    found = scored(dataset.utterances, [ScoredUtterance(1, "too", 2.0), ScoredUtterance(0, "one", 1.0)], ALONE)
     assert (found.words.errors, found.words.length, found.loss) == (1, 2, 1.5)
     assert found.rates == {"loss": 1.5, "wer": 0.5, "cer": pytest.approx(1 / 6)}
     assert report(found, dataset, [], ALONE, hypotheses=tmp_path / "new" / "h.jsonl") == 0
@@ -41,7 +41,7 @@ def test_errors_are_counted_and_hypotheses_written_beside_their_references(datas
 
 
 def test_without_losses_none_is_logged(dataset):
-    found = scored(dataset.utterances, [Result(0, "one"), Result(1, "two")], ALONE)
+    found = scored(dataset.utterances, [ScoredUtterance(0, "one"), ScoredUtterance(1, "two")], ALONE)
     assert found.rates == {"wer": 0.0, "cer": 0.0}
 
 

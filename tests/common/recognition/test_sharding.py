@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from common.config import ConfigError
-from common.recognition.inputs import Found, Item
+from common.recognition.inputs import FoundRecordings, InputRecording
 from common.recognition.sharding import Shard, check, left_to_do, merge_parts, parsed
 
-ITEMS = [Item(Path(f"{i}.wav"), str(i), "") for i in range(11)]
+ITEMS = [InputRecording(Path(f"{i}.wav"), str(i), "") for i in range(11)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 11, 15])
@@ -32,8 +32,8 @@ def test_options_that_do_not_go_together_are_refused(tmp_path):
 
 def test_a_part_that_is_there_is_not_done_again(tmp_path, capsys):
     output = tmp_path / "all.jsonl"
-    found = Found(ITEMS, ["gone"])
-    assert left_to_do(found, "1/2", "json", output, None) == Found(ITEMS[:5], ["gone"])
+    found = FoundRecordings(ITEMS, ["gone"])
+    assert left_to_do(found, "1/2", "json", output, None) == FoundRecordings(ITEMS[:5], ["gone"])
     Shard(2, 2).part(output).write_text("x\n")
     assert left_to_do(found, "2/2", "json", output, None) is None
     assert "all.jsonl.2-of-2: is there already; remove it to transcribe these again" in capsys.readouterr().err
@@ -42,7 +42,7 @@ def test_a_part_that_is_there_is_not_done_again(tmp_path, capsys):
 
 def test_recordings_whose_files_are_there_are_not_done_again(tmp_path, capsys):
     (tmp_path / "3.srt").write_text("x")
-    left = left_to_do(Found(ITEMS, []), "1/2", "srt", None, tmp_path)
+    left = left_to_do(FoundRecordings(ITEMS, []), "1/2", "srt", None, tmp_path)
     assert [item.name for item in left.items] == ["0", "1", "2", "4"]
     assert "1 of 5 are there already" in capsys.readouterr().err
 

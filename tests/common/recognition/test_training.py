@@ -8,9 +8,12 @@ import torch
 
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
-from common.recognition.training import counted, log_letters, weighted
+from common.devices.distributed import World
+from common.recognition.training import check_labels, counted, log_letters, weighted
 from common.text.language import LanguageError, Spelling
-from common.training_state import TrainingError
+from common.training.state import TrainingError
+
+ALONE = World(rank=0, size=1, device=torch.device("cpu"))
 
 
 def batch_of(*texts: list[int]) -> AudioBatch:
@@ -52,6 +55,31 @@ def test_each_utterance_counts_as_much_joined_as_alone():
 def test_an_utterance_whose_labels_do_not_fit_its_frames_ends_the_run():
     with pytest.raises(TrainingError, match="they need 3; leave it out, or set --data.on_error skip"):
         list(weighted([batch_of([1, 1])], utterances(6), lambda samples_B: samples_B // 2, has_transducer=False))
+
+
+def test_labels_that_cannot_fit_are_found_by_durations_and_texts_before_anything_is_loaded():
+    texts = ("aab", "ab", "b", "", "a?" * 9)
+    data = SpeechDataset([
+        Utterance(id=f"u{i}", audio=Path("absent.wav"), text=text, seconds=0.8) for i, text in enumerate(texts)
+    ])  # fmt: skip
+
+    def encode(text: str) -> list[int]:
+        return ["ab".index(letter) for letter in text]
+
+    def check(frames: int) -> None:
+        check_labels(data, encode, lambda samples_B: samples_B // 8 * frames // 100, 1000, ALONE)
+
+    check(4)
+    assert not data.skipped
+    expected = (
+        r"^utterance u0: 3 labels do not fit into the 0 encoder frames of absent.wav: they need 4"
+        r"; leave it out, or set --data.on_error skip; 3 others do not fit either$"
+    )
+    with pytest.raises(TrainingError, match=expected):
+        check(0)
+    data.on_error = "skip"
+    check(2)
+    assert list(data.skipped) == [0]
 
 
 def test_without_a_frame_not_even_silence_fits():

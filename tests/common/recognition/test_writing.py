@@ -8,10 +8,10 @@ import torch
 
 from common.config import ConfigError
 from common.recognition import writing
-from common.recognition.inputs import Item
+from common.recognition.inputs import InputRecording
 from common.recognition.transcripts import Transcript, Word
 
-ITEM = Item(Path("a.wav"), "a", None)
+ITEM = InputRecording(Path("a.wav"), "a", None)
 REPOSITORY = Path(__file__).resolve().parents[3]
 HELLO = Transcript(
     audio="a.wav",

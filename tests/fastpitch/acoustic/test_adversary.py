@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common import checkpoint
+from common.runs import checkpoint
 from fastpitch.acoustic.adversary import Adversary, MelDiscriminator, Windows
 from fastpitch.acoustic.config import AdversaryConfig
 from fastpitch.acoustic.data import collate

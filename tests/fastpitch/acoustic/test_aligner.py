@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from fastpitch.acoustic.aligner import (
     Aligner,
-    Alignment,
+    SoftAlignment,
     beta_binomial,
     binarisation_losses,
     entropies,
@@ -17,7 +17,7 @@ from fastpitch.acoustic.aligner import (
 FRAMES_B, LENGTHS_B = torch.tensor([37, 800, 12, 5]), torch.tensor([9, 130, 12, 1])
 
 
-def some_alignment(frames_B: torch.Tensor, lengths_B: torch.Tensor) -> Alignment:
+def some_alignment(frames_B: torch.Tensor, lengths_B: torch.Tensor) -> SoftAlignment:
     torch.manual_seed(0)
     frames, length = int(frames_B.max()), int(lengths_B.max())
     symbols_BLC = torch.randn(len(frames_B), length, 8) * (torch.arange(length) < lengths_B[:, None])[..., None]

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoint_import import model_config, published_weights, read
 from fastpitch.acoustic.model import FastPitch, rounded_frames
+from fastpitch.speaking.synthesizer import load
 from tests.data import shared
 
 
@@ -71,3 +72,21 @@ def test_weights_of_another_model_are_named():
 def test_a_configuration_that_is_cut_short_says_what_is_missing():
     with pytest.raises(CheckpointError, match=r"x.pt: the configuration in it lacks 'symbols_embedding_dim'; expected"):
         model_config({"n_speakers": 1}, Path("x.pt"))
+
+
+@pytest.mark.parametrize("attention", [True, False])
+def test_a_published_model_of_other_mel_bins_has_an_aligner_of_80_channels_or_none(tmp_path, attention):
+    state = checkpoint.load(shared("golden/tts/FastPitch_checkpoint_3.pt"))
+    state["config"] |= {"n_mel_channels": 100}
+    weights = state["state_dict"]
+    query = ((160, 80, 3), (200, 100, 3)), ((80, 160, 1), (100, 200, 1)), ((80, 80, 1), (80, 100, 1))
+    for layer, (old, new) in zip((0, 2, 4), query, strict=True):
+        name = f"attention.query_proj.{layer}.conv.weight"
+        assert weights[name].shape == old
+        weights[name], weights[f"{name[:-6]}bias"] = torch.zeros(new), torch.zeros(new[0])
+    weights["proj.weight"], weights["proj.bias"] = torch.zeros(100, weights["proj.weight"].shape[1]), torch.zeros(100)
+    state["state_dict"] = {n: w for n, w in weights.items() if attention or not n.startswith("attention.")}
+    checkpoint.save(tmp_path / "x.pt", state)
+    tts = load(tmp_path / "x.pt", device="cpu")
+    assert tts.sentences(tts.plan("Hi."), batch_size=1)[0].mel_MT.shape[0] == 100
+    assert (tts.model.aligner is not None) == attention

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from common import audio
-from common.data.loading import Failure, LoadingError
+from common.audio import waveform
+from common.data.loading import Failure, LoadingError, begin_worker
 from common.data.manifest import ManifestError, Utterance
 from common.features import TTS, LogMel
-from common.interruption import leave_group
 from fastpitch.acoustic import data
 from fastpitch.acoustic.aligner import entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, DataConfig, LossConfig, ModelConfig
@@ -44,7 +43,7 @@ def dataset_of(cfg: Config, *, training: bool = True) -> ClipDataset:
 def test_mel_frames_are_those_of_the_published_recipe():
     """librosa's filters over the magnitudes of a centred, reflected Fourier transform; log of at least 1e-5."""
     librosa = pytest.importorskip("librosa")
-    samples = audio.read(shared("data/ljspeech-mini/LJSpeech-1.1/wavs/LJ001-0002.wav"), sample_rate=22_050).samples
+    samples = waveform.read(shared("data/ljspeech-mini/LJSpeech-1.1/wavs/LJ001-0002.wav"), sample_rate=22_050).samples
     magnitude = np.abs(librosa.stft(samples, n_fft=1024, hop_length=256, win_length=1024, pad_mode="reflect"))
     expected = np.log(np.maximum(librosa.filters.mel(sr=22_050, n_fft=1024, n_mels=80, fmax=8000) @ magnitude, 1e-5))
     mel_1MT, frames_1 = LogMel(TTS)(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
@@ -162,13 +161,13 @@ def test_speakers_have_the_numbers_of_the_manifest_or_of_their_names():
 
 
 def test_a_signal_to_training_does_not_end_its_workers(corpus, tmp_path):
-    assert loader(dataset_of(toy_config(corpus, tmp_path)), [], workers=1).worker_init_fn is leave_group
+    assert loader(dataset_of(toy_config(corpus, tmp_path)), [], workers=1).worker_init_fn is begin_worker
 
 
 def test_a_brief_clip_is_unfit_and_a_bad_one_a_failure_that_stops_or_is_noted(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     dataset = dataset_of(cfg)
-    audio.write(tmp_path / "brief.wav", np.full(400, 0.1, np.float32), RATE)
+    waveform.write(tmp_path / "brief.wav", np.full(400, 0.1, np.float32), RATE)
     dataset.utterances[1] = replace(dataset.utterances[1], audio=tmp_path / "brief.wav")
     assert dataset.item(1, 0).stops is False
     (batch,) = loader(dataset, [[0, 1]])

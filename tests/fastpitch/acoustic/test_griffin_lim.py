@@ -1,13 +1,15 @@
 import torch
 
-from common import audio
+from common.audio import waveform
 from common.features import TTS, LogMel
 from fastpitch.acoustic.griffin_lim import griffin_lim
 from tests.data import shared
 
 
 def test_the_sound_of_speech_has_about_the_mel_frames_it_was_made_of():
-    recording = audio.read(shared("data/ljspeech-mini/LJSpeech-1.1/wavs/LJ001-0002.wav"), sample_rate=TTS.sample_rate)
+    recording = waveform.read(
+        shared("data/ljspeech-mini/LJSpeech-1.1/wavs/LJ001-0002.wav"), sample_rate=TTS.sample_rate
+    )
     log_mel = LogMel(TTS)
     mel_1MT, _ = log_mel(torch.from_numpy(recording.samples)[None], torch.tensor([len(recording.samples)]))
     heard_1N = griffin_lim(mel_1MT, TTS)

@@ -9,7 +9,7 @@ import torch
 from common.features import TTS, LogMel
 from fastpitch.acoustic.aligner import symbol_of_frames
 from fastpitch.acoustic.harmonics import Harmonics, contour, through_unvoiced
-from fastpitch.acoustic.model import FastPitch, Targets
+from fastpitch.acoustic.model import FastPitch, SpeechTargets
 from tests.fastpitch.tiny import SMALL, assert_leaves_as_it_speaks, tiny_model
 
 DRAWN = replace(SMALL, harmonics=True, speakers=2)
@@ -78,7 +78,7 @@ def test_training_learns_how_deep_harmonics_are_from_each_frames_own_pitch():
     frames_B, lengths_B = torch.tensor([12]), torch.tensor([4])
     pitch_BT = torch.linspace(-1, 1, 12)[None]
     durations_BL = torch.tensor([[3, 3, 3, 3]])
-    targets = Targets(torch.zeros(1, 80, 12), frames_B, pitch_BT, torch.zeros(1, 12), durations_BL)
+    targets = SpeechTargets(torch.zeros(1, 80, 12), frames_B, pitch_BT, torch.zeros(1, 12), durations_BL)
     said = model.eval()(torch.tensor([[5, 6, 7, 8]]), lengths_B, targets, torch.tensor([0]))
     said.mel_BTM.square().sum().backward()
     assert model.harmonics.depth.weight.grad.abs().sum() > 0

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fastpitch.acoustic.config import AdversaryConfig, LossConfig, ModelConfig, PredictorConfig, TransformerConfig
-from fastpitch.acoustic.model import FastPitch, Targets, rounded_frames
+from fastpitch.acoustic.model import FastPitch, SpeechTargets, rounded_frames
 from fastpitch.vocoders import config as vocoders
 from tests.fastpitch.tiny import tiny_model
 
@@ -32,13 +32,13 @@ def small(config: ModelConfig = SMALL, seed: int = 0) -> FastPitch:
     return model
 
 
-def some_targets(frames_B: torch.Tensor) -> Targets:
+def some_targets(frames_B: torch.Tensor) -> SpeechTargets:
     random = torch.Generator().manual_seed(1)
     batch, longest = len(frames_B), int(frames_B.max())
     inside_BT = torch.arange(longest) < frames_B[:, None]
     pitch_BT = torch.randn(batch, longest, generator=random) * (torch.rand(batch, longest, generator=random) > 0.3)
     mel_BMT = torch.randn(batch, 20, longest, generator=random) * inside_BT[:, None]
-    return Targets(mel_BMT, frames_B, pitch_BT * inside_BT, mel_BMT.norm(dim=1))
+    return SpeechTargets(mel_BMT, frames_B, pitch_BT * inside_BT, mel_BMT.norm(dim=1))
 
 
 def test_the_default_model_has_the_published_number_of_parameters():
@@ -73,7 +73,7 @@ def test_a_training_example_is_learned_from_the_same_alone_and_in_a_padded_batch
     targets, speaker_B = some_targets(frames_B), torch.zeros(4, dtype=torch.int64)
     together = model(TOKENS_BT, LENGTHS_B, targets, speaker_B)
     for b, (length, frames) in enumerate(zip(LENGTHS_B, frames_B, strict=True)):
-        one = Targets(
+        one = SpeechTargets(
             targets.mel_BMT[b : b + 1, :, :frames],
             frames_B[b : b + 1],
             targets.pitch_BT[b : b + 1, :frames],

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fastpitch.acoustic.aligner import Alignment
+from fastpitch.acoustic.aligner import SoftAlignment
 from fastpitch.acoustic.config import ModelConfig, PredictorConfig, TransformerConfig
-from fastpitch.acoustic.model import FastPitch, Targets
+from fastpitch.acoustic.model import FastPitch, SpeechTargets
 from fastpitch.acoustic.objective import Counts, parts_of
 
 STILL = {"dropout": 0.0}
@@ -33,11 +33,11 @@ COMPARED = ("mel", "duration", "pitch", "energy", "alignment", "binarisation")
 class Given(nn.Module):
     """In the aligner's place, whose own tests compare it: an alignment that is given."""
 
-    def __init__(self, alignment: Alignment):
+    def __init__(self, alignment: SoftAlignment):
         super().__init__()
         self.alignment = alignment
 
-    def forward(self, *_: Tensor) -> Alignment:
+    def forward(self, *_: Tensor) -> SoftAlignment:
         return self.alignment
 
 
@@ -50,7 +50,7 @@ def lively(config: ModelConfig) -> FastPitch:
     return model.double().train()
 
 
-def aligned() -> Alignment:
+def aligned() -> SoftAlignment:
     """The given durations, and log-probabilities that have nothing to do with them."""
     longest, frames = max(map(len, DURATIONS)), max(map(sum, DURATIONS))
     durations_BL = torch.tensor([[*row, *[0] * (longest - len(row))] for row in DURATIONS])
@@ -61,10 +61,10 @@ def aligned() -> Alignment:
         logits_BTL[b, :, len(row) :] = -torch.inf
         logits_BTL[b, sum(row) :, : len(row)] = RUBBISH
     logits_BTL.requires_grad_()
-    return Alignment(logits_BTL.log_softmax(2), logits_BTL, durations_BL, symbol_BT)
+    return SoftAlignment(logits_BTL.log_softmax(2), logits_BTL, durations_BL, symbol_BT)
 
 
-def published_parts(model: FastPitch, clips: list[dict], alignment: Alignment) -> dict[str, Tensor]:
+def published_parts(model: FastPitch, clips: list[dict], alignment: SoftAlignment) -> dict[str, Tensor]:
     """Parts of the loss, written anew from the paper; every clip goes through the network alone, without padding.
 
     The published code lets convolutions see what the layers before them have made in the padding, so that what is
@@ -167,7 +167,7 @@ def test_training_on_a_ragged_batch_computes_what_the_paper_says(uses_energy, co
     learned = {name: p for name, p in model.named_parameters() if not name.startswith("aligner.")}
     model.aligner = Given(alignment)
     lengths_B, frames_B = torch.tensor(lengths), torch.tensor(frames)
-    targets = Targets(mel_BMT, frames_B, pitch_BT, energy_BT)
+    targets = SpeechTargets(mel_BMT, frames_B, pitch_BT, energy_BT)
     counts = Counts(*(torch.tensor(float(n)) for n in (sum(frames), sum(lengths), len(frames))))
     found = parts_of(model(tokens_BL, lengths_B, targets, speaker_B), targets, lengths_B, counts)._asdict()
     for name in COMPARED:
@@ -186,6 +186,6 @@ def test_training_on_a_ragged_batch_computes_what_the_paper_says(uses_energy, co
 def test_a_model_without_an_aligner_asks_for_durations():
     model = FastPitch(replace(SMALL, aligner=False), n_symbols=SYMBOLS, mel_bins=MEL_BINS)
     frames_1T = torch.zeros(1, 9)
-    targets = Targets(torch.zeros(1, MEL_BINS, 9), torch.tensor([9]), frames_1T, frames_1T)
+    targets = SpeechTargets(torch.zeros(1, MEL_BINS, 9), torch.tensor([9]), frames_1T, frames_1T)
     with pytest.raises(ValueError, match="no durations, and a model without an aligner; expected one or the other"):
         model(torch.tensor([[1, 2]]), torch.tensor([2]), targets, torch.tensor([0]))

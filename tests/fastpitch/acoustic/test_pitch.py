@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from common import audio
+from common.audio import waveform
 from fastpitch.acoustic.pitch import PitchConfig, extract_pitch, pitch_statistics
 from tests.data import shared
 
@@ -93,7 +93,7 @@ def test_a_range_narrower_than_a_step_can_be_asked_for():
 
 def test_a_resampled_clip_keeps_its_pitch():
     samples = real_clip(1.6)
-    low = extract_pitch(audio.resample(samples, 22_050, 16_000), PitchConfig(sample_rate=16_000, hop_samples=160))
+    low = extract_pitch(waveform.resample(samples, 22_050, 16_000), PitchConfig(sample_rate=16_000, hop_samples=160))
     high = extract_pitch(samples, PitchConfig(hop_samples=220))
     n = min(len(low), len(high))
     voiced = (low[:n] > 0) & (high[:n] > 0)

@@ -8,7 +8,7 @@ import torch
 
 from common.config import ConfigError
 from common.data.manifest import Utterance
-from common.distributed import World
+from common.devices.distributed import World
 from fastpitch.acoustic.config import Config, DataConfig, ModelConfig
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.pitch import PitchConfig

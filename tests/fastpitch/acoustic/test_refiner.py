@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.config import ConfigError, to_dict
 from common.features import TTS
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import AdversaryConfig, Config, ModelConfig, RefinerConfig
-from fastpitch.acoustic.model import FastPitch, Targets, refined
+from fastpitch.acoustic.model import FastPitch, SpeechTargets, refined
 from fastpitch.acoustic.refiner import SPREAD, Refiner, blurred
 from fastpitch.acoustic.run import NAME, build_model
 from fastpitch.train import main
@@ -70,7 +70,7 @@ def test_a_share_lies_between_what_the_decoder_and_the_refiner_say():
 
 def test_the_frames_that_a_vocoder_is_fine_tuned_on_have_the_share_that_is_spoken():
     model, tokens_BL, frames = refined_model(), torch.tensor([[5, 6]]), torch.zeros(1, 20)
-    targets = Targets(torch.zeros(1, 80, 20), torch.tensor([20]), frames, frames, torch.tensor([[10, 10]]))
+    targets = SpeechTargets(torch.zeros(1, 80, 20), torch.tensor([20]), frames, frames, torch.tensor([[10, 10]]))
     found = {}
     for share in (1.0, 0.25):
         model.config = replace(model.config, refiner=replace(REFINER, share=share))
@@ -96,7 +96,7 @@ def test_it_learns_from_recorded_frames_what_outline_and_pitch_tell_and_changes_
     pitch_BT = torch.linspace(-1, 1, 40)[None]
     comb_BTM = model.harmonics.comb(model.hertz(pitch_BT, 0))
     recorded_BMT = (torch.linspace(-4, -7, TTS.mel_bins) + comb_BTM).mT
-    targets = Targets(recorded_BMT, frames_B, pitch_BT, torch.zeros(1, 40), torch.tensor([[10, 10, 10, 10]]))
+    targets = SpeechTargets(recorded_BMT, frames_B, pitch_BT, torch.zeros(1, 40), torch.tensor([[10, 10, 10, 10]]))
     optimizer = torch.optim.AdamW(model.refiner.parameters(), lr=1e-2)
     losses = []
     for training in [False] + 40 * [True] + [False]:

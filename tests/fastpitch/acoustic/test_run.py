@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
 from common.data.loading import Failure, LoadingError
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.state import TrainingError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoint_import import read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
@@ -85,6 +85,38 @@ def test_fine_tuning_with_other_symbols_keeps_the_embeddings_of_those_that_both_
     assert progress.step == 0
 
 
+def test_fine_tuning_makes_the_model_of_the_checkpoint_with_its_features_and_its_reading_of_texts(stopped, tmp_path):
+    start = checkpoint.saved_steps(stopped.output_dir, "fastpitch")[0][1]
+    published = Config()  # 384 channels, 80 mel bins, other symbols' treatment
+    cfg = replace(published, data=stopped.data, checkpoint=start, output_dir=tmp_path / "own", batch_size=4)
+    cfg = replace(cfg, device="cpu", tensorboard=False, samples=0)
+    main(replace(cfg, steps=1))
+    with run_of(cfg) as run:  # and the run goes on
+        assert (run.cfg.model, run.cfg.features, run.cfg.text) == (stopped.model, stopped.features, stopped.text)
+        assert run.state.progress.step == 1
+    lines = [line for line in events(cfg.output_dir) if line.startswith(f"{start}: ")]
+    assert len(lines) == 2
+    assert lines[0].startswith(
+        f"{start}: its architecture counts: model.channels 384 -> 16, model.encoder.layers 6 -> 1"
+    )
+    assert lines[1] == f"{start}: taken"
+    with pytest.raises(
+        CheckpointError, match="0% of its numbers fit this model, expected at least 50%: .* any takes what"
+    ):
+        main(replace(cfg, from_checkpoint="half", output_dir=tmp_path / "half"))
+
+
+def test_what_a_configuration_asks_for_stays_and_is_told_as_what_is_new(stopped, tmp_path):
+    start = checkpoint.saved_steps(stopped.output_dir, "fastpitch")[0][1]
+    cfg = replace(stopped, checkpoint=start, output_dir=tmp_path, model=replace(Config().model, speakers=2))
+    cfg = replace(cfg, data=replace(cfg.data, speakers=("", "another")))
+    with run_of(cfg) as run:
+        assert run.cfg.model == replace(stopped.model, speakers=2)
+    (told,) = [line for line in events(tmp_path) if line.startswith(f"{start}: ") and "counts" not in line]
+    assert "pitch_mean: (1,) in the checkpoint, (2,) here, starts anew" in told
+    assert told.endswith("speakers.weight: not in the checkpoint, keeps its initial value")
+
+
 def test_fine_tuning_begins_with_a_published_checkpoint(corpus, tmp_path):
     start = shared("golden/tts/FastPitch_checkpoint_3.pt")
     published = read(checkpoint.load(start), start)
@@ -92,8 +124,8 @@ def test_fine_tuning_begins_with_a_published_checkpoint(corpus, tmp_path):
     cfg = replace(cfg, data=replace(cfg.data, root=corpus, train=("train",), validation=()), batch_size=1, device="cpu")
     with run_of(cfg) as run:
         weights = run.model.state_dict()
-    same = [name for name in weights if torch.equal(weights[name], published.weights[name])]
-    assert set(weights) - set(same) <= {"pitch_mean", "pitch_std"}
+    same = [name for name in weights if torch.equal(weights[name], published.weights.get(name, weights[name][:0]))]
+    assert set(weights) - set(same) <= {"pitch_mean", "pitch_std", "pitch_range"}
 
 
 def test_fine_tuning_begins_with_a_voice_by_its_name(stopped, tmp_path, monkeypatch):

@@ -6,11 +6,11 @@ import torch
 
 from fastpitch.acoustic.model import Spectrogram
 from fastpitch.front import control
-from fastpitch.front.control import Control, ControlError, Speaker, edits, parsed, parts_from_text
+from fastpitch.front.control import Control, ControlError, SpeakerStatistics, edits, limited, parsed, parts_from_text
 from fastpitch.front.symbols import TextConfig, TextProcessor
 from tests.fastpitch.tiny import tiny_model
 
-VOICE = Speaker(pitch_mean=200.0, pitch_std=50.0)
+VOICE = SpeakerStatistics(pitch_mean=200.0, pitch_std=50.0)
 
 
 def edited_hz(hz: float, **settings: object) -> float:
@@ -43,7 +43,7 @@ def test_pitch_is_changed_in_hz(settings, hz):
 
 def test_nothing_is_changed_by_default():
     of_three = edits(3, Control(), VOICE)
-    for column, value in zip(of_three, (1, math.nan, math.nan, 1, 0, 1, 0), strict=True):
+    for column, value in zip(of_three, (1, math.nan, math.nan, 1, 0, 1), strict=True):
         assert column.dtype == np.float32
         np.testing.assert_array_equal(column, [value] * 3)
 
@@ -57,12 +57,17 @@ def test_parts_are_within_the_whole_and_later_ones_within_earlier():
     np.testing.assert_allclose(of_five.pace_L, [2, 1, 0.5, 1, 2])
     np.testing.assert_allclose(of_five.pitch_shift_L, [1] * 5)
     np.testing.assert_array_equal(of_five.pitch_L, [math.nan, 1, 1, 1, math.nan])
-    assert of_five.energy_shift_L[2] < 0 == of_five.energy_shift_L[1]
+    np.testing.assert_allclose(of_five.gain_L, [1, 1, 2, 1, 1])
 
 
-def test_louder_means_less_of_the_published_energy_and_more_of_the_other():
-    assert edits(1, Control(energy=2), VOICE).energy_shift_L[0] < 0
-    assert edits(1, Control(energy=2), VOICE._replace(energy="mel")).energy_shift_L[0] > 0
+def test_a_pitch_beyond_the_range_is_limited_where_it_was_asked_for():
+    voice = VOICE._replace(lowest_hz=150.0, highest_hz=250.0)
+    asked = edits(4, Control(), voice, [(range(1, 4), Control(pitch_ratio=1.25))])
+    assert limited(asked, np.array([300.0, 240.0, 250.0, 200.0]), voice) is None
+    less = limited(asked, np.array([300.0, 260.0, 140.0, 200.0]), voice)
+    np.testing.assert_array_equal(less.pitch_L, [math.nan, 1, -1, math.nan])
+    np.testing.assert_allclose(less.pitch_scale_L, [1, 1, 1, 1.25])
+    np.testing.assert_allclose(less.pitch_shift_L, [0, 0, 0, 1])
 
 
 def test_a_curve_has_a_value_for_the_middle_of_every_symbol():
@@ -81,7 +86,7 @@ def test_hz_and_deviations_are_the_same_for_numbers_arrays_and_tensors():
         ({"pace": 0}, "pace = 0: expected a number above 0, 1 for unchanged"),
         ({"pace": 1e-9}, "pace = 1e-09: expected at least 0.05, 1 for unchanged"),
         ({"pitch_curve_hz": ((0, 100), (1, math.nan))}, "pitch_curve_hz has 100, nan Hz; expected numbers"),
-        ({"energy": math.nan}, "energy = nan: expected a number above 0"),
+        ({"energy": math.nan}, "energy = nan: expected 0 for silence, or more"),
         ({"pitch_shift_hz": math.inf}, "pitch_shift_hz = inf: expected a number"),
         ({"pitch_curve_hz": ((1, 100), (0, 100))}, "pitch_curve_hz has places 1, 0; expected them rising from 0"),
     ],
@@ -150,13 +155,13 @@ def test_a_part_that_is_not_there_is_named(text, of, message):
 
 def test_a_network_says_what_is_asked_of_it():
     model = tiny_model()
-    voice = Speaker(float(model.pitch_mean[0]), float(model.pitch_std[0]))
+    voice = SpeakerStatistics(float(model.pitch_mean[0]), float(model.pitch_std[0]))
     tokens_BT, lengths_B = torch.tensor([ENCODED.tokens]), torch.tensor([len(ENCODED.tokens)])
 
     def said(asked: Control) -> Spectrogram:
         of_all = [torch.from_numpy(column)[None] for column in edits(len(ENCODED.tokens), asked, voice)]
-        names = ("pace", "durations_BT", "pitch_BT", "pitch_scale", "pitch_shift", "energy_scale", "energy_shift")
-        return model.infer(tokens_BT, lengths_B, **dict(zip(names, of_all, strict=True)))
+        names = ("pace", "durations_BT", "pitch_BT", "pitch_scale", "pitch_shift")
+        return model.infer(tokens_BT, lengths_B, **dict(zip(names, of_all[:5], strict=True)))
 
     plain = model.infer(tokens_BT, lengths_B)
     same = said(Control())
@@ -168,4 +173,3 @@ def test_a_network_says_what_is_asked_of_it():
     slow = said(Control(pace=0.25))
     assert slow.frames_B > 2 * plain.frames_B
     torch.testing.assert_close(slow.durations_BT, plain.durations_BT)
-    assert (said(Control(energy=2)).energy_BT < plain.energy_BT).all()

@@ -4,8 +4,8 @@ import pytest
 
 from fastpitch.front import ssml
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.languages import Reading
-from fastpitch.front.ssml import Contour, Span, SsmlError, parse
+from fastpitch.front.languages import SpokenReading
+from fastpitch.front.ssml import Contour, MarkedSpan, SsmlError, parse
 from tests.timing import assert_takes_less
 
 PLAIN = Control()
@@ -13,18 +13,18 @@ PLAIN = Control()
 
 @pytest.mark.parametrize("text", ["Hello.", "3 < 4 & 5 > 2", "I <3 you", "a<b", "x << y", "<- here"])
 def test_text_without_tags_is_said_as_it_is(text):
-    assert parse(text) == [Span(text, PLAIN)]
+    assert parse(text) == [MarkedSpan(text, PLAIN)]
 
 
 def test_breaks_divide_a_text():
     assert parse('One <break time="300ms"/> two<break strength="strong" /><break/>') == [
-        Span("One ", PLAIN),
-        Span("", PLAIN, 0.3),
-        Span(" two", PLAIN),
-        Span("", PLAIN, 0.7),
-        Span("", PLAIN, 0.4),
+        MarkedSpan("One ", PLAIN),
+        MarkedSpan("", PLAIN, 0.3),
+        MarkedSpan(" two", PLAIN),
+        MarkedSpan("", PLAIN, 0.7),
+        MarkedSpan("", PLAIN, 0.4),
     ]
-    assert parse("<speak><break time='2s'/>Hi</speak>") == [Span("", PLAIN, 2.0), Span("Hi", PLAIN)]
+    assert parse("<speak><break time='2s'/>Hi</speak>") == [MarkedSpan("", PLAIN, 2.0), MarkedSpan("Hi", PLAIN)]
 
 
 def test_prosody_is_nested():
@@ -47,6 +47,9 @@ def test_prosody_is_nested():
         ('pitch="x-high"', Control(pitch_ratio=1.33)),
         ('range="50%"', Control(pitch_amplify=0.5)),
         ('volume="loud"', Control(energy=1.6)),
+        ('volume="silent"', Control(energy=0)),
+        ('volume="50"', Control(energy=0.5)),
+        ('volume="+20%"', Control(energy=1.2)),
     ],
 )
 def test_attributes_of_prosody(attributes, expected):
@@ -56,13 +59,15 @@ def test_attributes_of_prosody(attributes, expected):
 def test_phonemes_and_substitutes():
     said = parse('Say <phoneme alphabet="arpabet" ph="t ah0 m ey1 t ow2">tomato</phoneme>!')
     assert said == [
-        Span("Say "),
-        Span("tomato", reading=Reading("phonemes", "arpabet", "t ah0 m ey1 t ow2")),
-        Span("!"),
+        MarkedSpan("Say "),
+        MarkedSpan("tomato", reading=SpokenReading("phonemes", "arpabet", "t ah0 m ey1 t ow2")),
+        MarkedSpan("!"),
     ]
-    assert parse('<phoneme ph="həlˈoʊ"/>') == [Span("həlˈoʊ", reading=Reading("phonemes", "ipa", "həlˈoʊ"))]
+    (span,) = parse("<phoneme alphabet='x-sampa' ph='h@&quot;l@U'>hello</phoneme>")
+    assert span == MarkedSpan("hello", reading=SpokenReading("phonemes", "ipa", "həˈləʊ"))
+    assert parse('<phoneme ph="həlˈoʊ"/>') == [MarkedSpan("həlˈoʊ", reading=SpokenReading("phonemes", "ipa", "həlˈoʊ"))]
     assert parse('<say-as interpret-as="date" format="mdy">1/2/3</say-as>') == [
-        Span("1/2/3", reading=Reading("say-as", "date", "mdy"))
+        MarkedSpan("1/2/3", reading=SpokenReading("say-as", "date", "mdy"))
     ]
     assert parse('the <sub alias="World Wide Web">WWW</sub>')[0].text == "the World Wide Web"
 
@@ -86,10 +91,10 @@ def test_a_contour_is_one_curve_for_all_that_is_in_it():
 
 def test_marks_languages_and_voices():
     assert parse("a<mark name='m'/><lang xml:lang='de'>b</lang><voice name='2'>c</voice>") == [
-        Span("a"),
-        Span("", mark="m"),
-        Span("b", language="de"),
-        Span("c", speaker="2"),
+        MarkedSpan("a"),
+        MarkedSpan("", mark="m"),
+        MarkedSpan("b", language="de"),
+        MarkedSpan("c", speaker="2"),
     ]
 
 
@@ -112,23 +117,25 @@ def test_broken_markup_of_any_length_takes_no_time(text):
 
 def test_sentences_and_paragraphs_end_sentences():
     assert parse("<p><s>One</s><s>two</s></p>three") == [
-        Span("One", PLAIN),
-        Span("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
-        Span("two", PLAIN),
-        Span("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
-        Span("", PLAIN, ssml.PARAGRAPH_SECONDS, ends_sentence=True),
-        Span("three", PLAIN),
+        MarkedSpan("One", PLAIN),
+        MarkedSpan("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
+        MarkedSpan("two", PLAIN),
+        MarkedSpan("", PLAIN, ssml.SENTENCE_SECONDS, ends_sentence=True),
+        MarkedSpan("", PLAIN, ssml.PARAGRAPH_SECONDS, ends_sentence=True),
+        MarkedSpan("three", PLAIN),
     ]
 
 
-def test_characters_of_markup_in_marked_up_text_stand_for_themselves():
-    assert parse("<speak>AT&T: 3 < 4 &amp; 5 &lt; 6</speak>")[0].text == "AT&T: 3 < 4 & 5 < 6"
+def test_characters_of_markup_stand_for_themselves_in_text_with_tags_but_not_in_a_document():
+    assert parse("<s>AT&T: 3 < 4 &amp; 5 &lt; 6</s>")[0].text == "AT&T: 3 < 4 & 5 < 6"
+    with pytest.raises(SsmlError, match="broken markup: not well-formed .*; & is &amp; and < is &lt;"):
+        parse("<speak>AT&T</speak>")
 
 
 def test_declaration_attributes_and_comments_are_passed_over():
     text = '<?xml version="1.0"?>\n<speak version="1.1" xml:lang="en-US"><!-- so --> Hi\n  there </speak>'
-    assert [(span.text, span.language) for span in parse(text)] == [(" ", ""), (" Hi there ", "en-US")]
-    assert parse('<!DOCTYPE speak PUBLIC "x"><speak><![CDATA[a < b &amp;]]></speak>') == [Span("a < b &amp;")]
+    assert [(span.text, span.language) for span in parse(text)] == [(" Hi there ", "en-US")]
+    assert parse('<!DOCTYPE speak PUBLIC "x" "y"><speak><![CDATA[a < b &amp;]]></speak>') == [MarkedSpan("a < b &amp;")]
 
 
 @pytest.mark.parametrize(
@@ -136,8 +143,9 @@ def test_declaration_attributes_and_comments_are_passed_over():
     [
         (
             "<speak>hi",
-            "broken markup: <speak> without its end near '<speak>hi'; every <tag> needs its </tag>, and <break/>",
+            "broken markup: no element found near '<speak>hi'; every <tag> needs its </tag>, and <break/>",
         ),
+        ("<p>hi", "broken markup: <p> without its end near '<p>hi'; every <tag> needs its </tag>, and <break/>"),
         ("<break>hi", "broken markup"),
         ("<prosody rate='2'>a</speak>", "broken markup: mismatched tag"),
         ("a <b>c</b>", "<b>: no tag that can be followed; known: speak, p, s, break, prosody"),
@@ -154,8 +162,11 @@ def test_declaration_attributes_and_comments_are_passed_over():
         ),
         ("<prosody pitch='-100%'>a</prosody>", "expected a pitch above 0 Hz"),
         ("<prosody pitch='0Hz'>a</prosody>", "expected a pitch above 0 Hz"),
-        ("<prosody volume='7'>a</prosody>", 'volume="7">: expected [+]6dB .at most 60., or one of x-soft'),
-        ("<prosody volume='+99999dB'>a</prosody>", "expected [+]6dB .at most 60."),
+        (
+            "<prosody volume='170'>a</prosody>",
+            'volume="170">: expected [+]6dB .at most 60., 0 to 100, or one of',
+        ),
+        ("<prosody volume='+99999dB'>a</prosody>", "expected [+]6dB .at most 60., 0 to 100"),
         ("<prosody contour='x'>a</prosody>", 'contour="x">: expected points such as .0%,[+]20Hz. .100%,180Hz.'),
         ("<prosody contour='(200%,+1Hz)'>a</prosody>", "place '200%': expected 0% to 100%"),
         ("<prosody contour='(2%,up)'>a</prosody>", 'contour="up">: expected 180Hz, a change'),
@@ -165,8 +176,8 @@ def test_declaration_attributes_and_comments_are_passed_over():
         ("<mark name='a' x='1'/>", "<mark x=...>: expected name"),
         ("<s rate='fast'>a</s>", "<s rate=...>: expected xml:lang"),
         ("<p x='1'>a</p>", "<p x=...>: expected xml:lang"),
-        ("<speak rate='2'>a</speak>", "<speak rate=...>: expected version or xml:lang or xmlns"),
-        ("<voice gender='female'>a</voice>", "<voice gender=...>: expected name"),
+        ("<speak rate='2'>a</speak>", "<speak rate=...>: expected version or xml:lang"),
+        ("<voice gender='female'>a</voice>", '<voice>: expected name="..."'),
         ("<lang>a</lang>", '<lang>: expected xml:lang="..."'),
         ("<sub alias='x'><emphasis>a</emphasis></sub>", "<emphasis> within <sub>: expected only text there"),
         ("<sub>a</sub>", '<sub>: expected alias="..."'),
@@ -187,7 +198,7 @@ def test_markup_that_cannot_be_followed_is_one_line(text, message):
 
 @pytest.mark.parametrize(
     "text",
-    ["Intro<p>para</p>", "<p>Intro<p>para</p></p>", "<speak>Intro</speak><speak>para</speak>", "Intro<s>para</s>"],
+    ["Intro<p>para</p>", "<p>Intro<p>para</p></p>", "<speak>Intro<speak>para</speak></speak>", "Intro<s>para</s>"],
 )
 def test_a_paragraph_or_sentence_ends_what_stands_before_it(text):
     said = [span.text.strip() for span in parse(text) if span.pause_seconds is None]
@@ -196,5 +207,37 @@ def test_a_paragraph_or_sentence_ends_what_stands_before_it(text):
 
 
 def test_the_nearest_tag_is_named():
-    with pytest.raises(SsmlError, match="<BREAK/>: no tag that can be followed; the nearest is <break>; known: speak"):
+    with pytest.raises(SsmlError, match="<BREAK>: no tag that can be followed; the nearest is <break>; known: speak"):
         parse("<BREAK/>Hi")
+
+
+VENDORS = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE speak PUBLIC "-//W3C//DTD SYNTHESIS 1.0//EN" "http://www.w3.org/synthesis.dtd" [<!ELEMENT x ANY>]>
+<speak version="1.1" xmlns="http://www.w3.org/2001/10/synthesis" xmlns:mstts="http://www.w3.org/2001/mstts"
+  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="a b" xml:base="http://x/" xml:lang="en-US">
+ <meta name="author" content="x"/><metadata><rdf:RDF><dc:title>not said</dc:title></rdf:RDF></metadata>
+ <lexicon uri="http://x/y.pls" xml:id="l"/><lookup ref="l">One</lookup>
+ <voice name="1" gender="female" xml:lang="en"><mstts:express-as style="sad">two</mstts:express-as></voice>
+ <amazon:effect name="whispered">three</amazon:effect><amazon:breath duration="long"/>
+ <audio src="http://x/y.wav"><desc>a bell</desc>four</audio>
+ <token role="x">five</token> <w>six</w> <say-as interpret-as="date" format="mdy" language="de">1/2/3</say-as>
+ <p onlangfailure="ignoretext"><prosody volume="silent" amazon:max-duration="2s">seven</prosody></p>
+</speak>"""
+
+
+def test_documents_of_other_vendors_are_read_and_what_is_passed_over_is_one_warning(caplog):
+    spans = parse(VENDORS)
+    assert " ".join("".join(span.text for span in spans).split()) == "One two three four five six 1/2/3 seven"
+    told = {span.text.strip(): (span.speaker, span.language, span.control.energy) for span in spans}
+    assert told["two"] == ("1", "en", 1.0)
+    assert told["1/2/3"] == ("", "de", 1.0)
+    assert told["seven"] == ("", "en-US", 0.0)
+    (record,) = caplog.records
+    passed = "<meta>, <metadata>, <lexicon>, <lookup>, <voice gender>, <mstts:express-as>, <amazon:effect>, "
+    passed += "<amazon:breath>, <audio>, <desc>, <token>, <w>, <p onlangfailure>, <prosody amazon:max-duration>"
+    assert record.getMessage() == f"SSML: passed over {passed}"
+
+
+def test_what_is_in_a_document_type_is_never_said_nor_opened():
+    with pytest.raises(SsmlError, match="<!ENTITY x>: entities are not expanded here"):
+        parse('<!DOCTYPE speak [<!ENTITY x SYSTEM "file:///etc/passwd">]><speak>&x;</speak>')

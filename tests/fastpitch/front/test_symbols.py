@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.espeak import EspeakError
+from common.audio.espeak import EspeakError
 from common.text import pronounce
 from common.text.arpabet import ArpabetError
-from fastpitch.front.symbols import TextConfig, TextError, TextProcessor, Word
+from fastpitch.front.symbols import TextConfig, TextError, TextProcessor, WordSymbols
 from tests.data import shared
 
 ENGLISH = TextProcessor(TextConfig())
@@ -53,7 +53,7 @@ def test_words_become_phonemes_where_there_is_one_pronunciation(text, symbols):
 
 def test_words_are_where_their_symbols_are():
     encoded = ENGLISH.encode("Bird's 5, {HH AY1}!")
-    assert encoded.words == [Word("bird's", 0, 3), Word("five", 5, 7), Word("{HH AY1}", 10, 11)]
+    assert encoded.words == [WordSymbols("bird's", 0, 3), WordSymbols("five", 5, 7), WordSymbols("{HH AY1}", 10, 11)]
     assert encoded.symbols == ["@B", "@ER1", "@D", "@Z", " ", "@F", "@AY1", "@V", ",", " ", "@HH", "@AY1", "!"]
     assert [ENGLISH.symbols[token] for token in encoded.tokens] == encoded.symbols
 
@@ -101,7 +101,7 @@ def test_spaces_at_the_ends():
     processor = TextProcessor(TextConfig(prepend_space=True, append_space=True, p_arpabet=0))
     encoded = processor.encode("yes")
     assert "".join(encoded.symbols) == " yes "
-    assert encoded.words == [Word("yes", 1, 3)]
+    assert encoded.words == [WordSymbols("yes", 1, 3)]
 
 
 @pytest.mark.parametrize(

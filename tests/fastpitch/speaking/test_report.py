@@ -57,7 +57,7 @@ def test_a_page_needs_nothing_else_and_says_all(tmp_path, line):
 
 
 def test_pitch_lies_between_the_ticks_of_its_axis(line):
-    page = render(report.Report("x", [line], [], {}, 1.0))
+    page = render(report.VoiceReport("x", [line], [], {}, 1.0))
     heights = [float(y) for y in re.findall(r'class="tone" d="M[\d.]+ ([-\d.]+)H', page)]
     assert 0 < min(heights) < max(heights) < 110
     assert 2 <= len(re.findall(r"\d+ Hz</span>", page)) <= 6
@@ -69,6 +69,6 @@ def test_what_was_only_vocoded_has_no_symbols_and_nothing_said_no_speed(spoken):
         encoded=spoken.sentences[0].encoded._replace(symbols=[], tokens=[]), frames_L=none
     )
     bare = report.line("mel.wav", "", sound.to_int16(spoken.samples_N), spoken._replace(sentences=[sentence]))
-    page = render(report.Report("x", [bare], [], {}, 1.0))
+    page = render(report.VoiceReport("x", [bare], [], {}, 1.0))
     assert 'class="tone"' not in page
-    assert "0.0 s" in render(report.Report("x", [], ["none"], {}, 1.0))
+    assert "0.0 s" in render(report.VoiceReport("x", [], ["none"], {}, 1.0))

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import fastpitch
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
 from common.features import TTS
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoint_import import FORMAT
 from fastpitch.acoustic.config import Config
 from fastpitch.front.control import Control, ControlError

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from fastpitch.front.symbols import Encoded, Word
+from fastpitch.front.symbols import EncodedText, WordSymbols
 from fastpitch.speaking import times
 from fastpitch.speaking.synthesizer import MarkTime, Spoken, SpokenSentence
 
 SYMBOLS = ["a", " ", "@B", "@IY1", "."]
 SENTENCE = SpokenSentence(
-    Encoded([1, 2, 3, 4, 5], SYMBOLS, [Word("a", 0, 0), Word('b"e', 2, 3)], []),
+    EncodedText([1, 2, 3, 4, 5], SYMBOLS, [WordSymbols("a", 0, 0), WordSymbols('b"e', 2, 3)], []),
     np.array([10, 0, 5, 5, 2]),
     np.zeros(5),
     np.zeros(5),
@@ -52,7 +52,7 @@ def test_the_tiers_of_a_textgrid_cover_the_sound():
 
 @pytest.mark.parametrize(("frames", "edges"), [([10, 1, 5], (0.5, 0.5)), ([10, 3, 5], (0.475, 0.625))])
 def test_a_space_that_is_no_pause_is_halved_between_its_words(frames, edges):
-    encoded = Encoded([1, 2, 3], ["a", " ", "b"], [Word("a", 0, 0), Word("b", 2, 2)], [])
+    encoded = EncodedText([1, 2, 3], ["a", " ", "b"], [WordSymbols("a", 0, 0), WordSymbols("b", 2, 2)], [])
     sentence = SENTENCE._replace(encoded=encoded, frames_L=np.array(frames), first_sample=0)
     first, second = times.words(SPOKEN._replace(sentences=[sentence], hop_samples=50))
     assert (first.end, second.start) == pytest.approx(edges)
@@ -60,7 +60,7 @@ def test_a_space_that_is_no_pause_is_halved_between_its_words(frames, edges):
 
 
 def test_a_comma_is_no_space():
-    encoded = Encoded([1, 2, 3], ["a", ",", "b"], [Word("a", 0, 0), Word("b", 2, 2)], [])
+    encoded = EncodedText([1, 2, 3], ["a", ",", "b"], [WordSymbols("a", 0, 0), WordSymbols("b", 2, 2)], [])
     sentence = SENTENCE._replace(encoded=encoded, frames_L=np.array([10, 1, 5]), first_sample=0)
     first, second = times.words(SPOKEN._replace(sentences=[sentence], hop_samples=50))
     assert second.start - first.end == pytest.approx(0.05)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common import audio, config
+from common import config
+from common.audio import waveform
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.training.run import Run, name_of
 from tests.training import directory_of
@@ -24,7 +25,7 @@ def write_corpus(root: Path, *, lengths: tuple[int, ...] = LENGTHS) -> Path:
     lines = []
     for i, length in enumerate(lengths):
         tone = 0.3 * np.sin(np.arange(length) * 0.05 * (1 + i)) + 0.01 * random.standard_normal(length)
-        audio.write(root / "wavs" / f"c{i}.wav", tone.astype(np.float32), RATE)
+        waveform.write(root / "wavs" / f"c{i}.wav", tone.astype(np.float32), RATE)
         lines.append(f"wavs/c{i}.wav|tone {i}\n")
     (root / "train.txt").write_text("".join(lines))
     (root / "validation.txt").write_text("".join(lines[-2:]))

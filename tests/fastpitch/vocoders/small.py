@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import checkpoint, config
+from common import config
 from common.features import TTS, LogMelConfig
+from common.runs import checkpoint
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig

@@ -3,8 +3,8 @@ import re
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.config import DiscriminatorConfig
 from fastpitch.vocoders.hifigan_import import read, read_discriminators
 from fastpitch.vocoders.networks.config import HifiganConfig
@@ -55,6 +55,25 @@ def test_the_order_of_kernels_is_that_of_the_checkpoint(tmp_path):
     with torch.no_grad():
         torch.testing.assert_close(vocoder(random_mel(1, 80, 9)), generator(random_mel(1, 80, 9)), rtol=0, atol=1e-5)
     assert vocoder.delay_samples == 0
+
+
+@pytest.mark.parametrize(("resblock", "more"), [("1", 2), ("1", 5), ("2", 1), ("2", 4)])
+def test_of_more_dilations_or_kernels_than_are_used_the_first_count(tmp_path, resblock, more):
+    """As published: lists are zipped, and a block takes its first three dilations, or two."""
+    dilations = ((1, 3, 5),) * 2 if resblock == "1" else ((1, 2), (2, 6))
+    sizes = {"upsample_rates": (8, 8, 4), "upsample_kernels": (16, 16, 8), "resblock_kernels": (3, 5)}
+    cfg = HifiganConfig(channels=16, resblock=resblock, resblock_dilations=dilations, **sizes)
+    generator = loud(HifiganGenerator(cfg, 80)).eval()
+    described = {
+        "upsample_rates": [8, 8, 4], "upsample_kernel_sizes": [16, 16, 8, 4], "upsample_initial_channel": 16,
+        "resblock": resblock, "resblock_kernel_sizes": [3, 5],
+        "resblock_dilation_sizes": [[*own, 7, 9] for own in dilations] + [[1, 3]] * more,
+    }  # fmt: skip
+    checkpoint.save(tmp_path / "x.pt", {"generator": generator.state_dict(), "config": described})
+    with torch.no_grad():
+        expected_BN = generator(random_mel(1, 80, 9))
+    found_BN = load_vocoder(tmp_path / "x.pt", device="cpu")(random_mel(1, 80, 9))
+    torch.testing.assert_close(found_BN, expected_BN, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("cfg", [HifiganConfig(channels=16), V3], ids=["V1", "V3"])

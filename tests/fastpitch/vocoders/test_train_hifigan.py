@@ -7,16 +7,17 @@ import pytest
 import soundfile
 import torch
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
-from common.course import EveryConfig
+from common import config
 from common.data.batching import BatchingError
 from common.data.loading import LoadingError
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.course import EveryConfig
+from common.training.state import TrainingError
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
-from fastpitch.vocoders.training.data import Heard
+from fastpitch.vocoders.training.data import GeneratorInput
 from fastpitch.vocoders.training.objective import discriminator_loss
 from fastpitch.vocoders.training.steps import generated, judged, update, update_discriminators
 from fastpitch.vocoders.vocoder import load_vocoder
@@ -113,7 +114,7 @@ def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_say
     cfg = hifigan_config(root, tmp_path)
     with run_of(cfg) as run:
         (batch,) = data.loader(run.train_set, [[0, 4]])
-        part = Heard(*data.heard(batch, run.log_mel))
+        part = GeneratorInput(*data.heard(batch, run.log_mel))
         kept = generated(run, part).detach()
         losses = [update_discriminators(run, [part], kept).item() for _ in range(12)]
     assert losses[-1] < 0.9 * losses[0]
@@ -140,6 +141,23 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another(root, tmp
             assert all(torch.equal(weight, saved[part][name]) for name, weight in module.state_dict().items())
         assert run.state.progress.step == 0
     assert events(tmp_path / "second") == [f"{start}: taken"] * 2
+
+
+def test_a_run_makes_the_generator_of_its_checkpoint(root, tmp_path):
+    first = hifigan_config(root, tmp_path / "first", ema=0.0, epochs=1)
+    main(first)
+    start = tmp_path / "first" / "hifigan_step00000003.pt"
+    wide = replace(first.hifigan, channels=2 * first.hifigan.channels)
+    other = replace(first, hifigan=wide, checkpoint=start, output_dir=tmp_path / "second")
+    with run_of(other) as run:
+        assert run.cfg.hifigan == first.hifigan
+    channels = f"hifigan.channels {wide.channels} -> {first.hifigan.channels}"
+    assert events(tmp_path / "second") == [f"{start}: its architecture counts: {channels}", *[f"{start}: taken"] * 2]
+    with (
+        pytest.raises(CheckpointError, match="% of its numbers fit this model, expected at least 50%"),
+        run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "third")),
+    ):
+        pass
 
 
 def test_a_run_starts_from_a_voice_by_its_name(root, tmp_path, monkeypatch):

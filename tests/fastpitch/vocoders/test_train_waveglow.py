@@ -7,11 +7,12 @@ import pytest
 import soundfile
 import torch
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
-from common.course import EveryConfig
+from common import config
 from common.data.loading import LoadingError
-from common.training_state import TrainingError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from common.training.course import EveryConfig
+from common.training.state import TrainingError
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data

@@ -3,9 +3,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common import checkpoint, config
-from common.checkpoint import CheckpointError
+from common import config
 from common.features import TTS
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.fused import is_faster_fused
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from common import checkpoint
-from common.checkpoint import CheckpointError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.networks.weight_norm import folded
 from fastpitch.vocoders.vocoder import load_generator, load_vocoder

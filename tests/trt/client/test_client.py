@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from common.audio import AudioError
+from common.audio.waveform import AudioError
 from common.recognition.writing import rendered
 from tests.timing import quickest
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
 from trt.client.load import load
-from trt.client.measuring import Clip, measure, offline
-from trt.runtime import Recognizer
+from trt.client.measuring import ClientClip, measure, offline
+from trt.runtime.recognizer import Recognizer
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -101,7 +101,7 @@ def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips
 
 
 def test_a_fastconformer_is_measured_without_a_server_too(pieces, clips):
-    clip = Clip(clips[0].read_bytes(), clips[0].name, 1.0)
+    clip = ClientClip(clips[0].read_bytes(), clips[0].name, 1.0)
     found = offline(pieces("ctc"), [clip], batch_size=8, seconds=0.01, threads=1)
     assert min(found) > 0
 
@@ -241,7 +241,10 @@ def test_a_connection_that_breaks_within_an_answer_is_asked_again_unless_it_is_h
         (lambda: Server("http://localhost:80x0"), "url 'http://localhost:80x0': .*; expected http://HOST:PORT"),
         (lambda: transcript_from("[]", "a"), "an answer that is no transcript"),
         (lambda: transcript_from("[" * 100_000, "a"), "an answer that is no transcript .*nested too deeply"),
-        (lambda: measure("http://127.0.0.1:9", [Clip(b"", "a", 1)], key="", clients=1, seconds=0.01), "tried 6 times"),
+        (
+            lambda: measure("http://127.0.0.1:9", [ClientClip(b"", "a", 1)], key="", clients=1, seconds=0.01),
+            "tried 6 times",
+        ),
     ],
 )
 def test_what_cannot_be_asked_or_understood_is_named(work, message, monkeypatch):

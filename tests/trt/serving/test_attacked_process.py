@@ -14,7 +14,7 @@ import pytest
 from benchmarks import serving_soak
 from benchmarks.serving_soak import ATTACKS, running
 from trt.client.asking import Server, ServerError
-from trt.runtime import Recognizer
+from trt.runtime.recognizer import Recognizer
 
 REPOSITORY = Path(__file__).parents[3]
 

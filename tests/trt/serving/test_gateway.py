@@ -18,10 +18,11 @@ import soundfile
 import fastpitch
 from common.recognition.subtitles import render
 from tests.trt.serving.running import noise, served
-from trt.runtime import ModelError, Recognizer
+from trt.facts import ModelError
+from trt.runtime.recognizer import Recognizer
+from trt.runtime.voice import Synthesizer, Vocoder
 from trt.serve import ServeConfig
 from trt.serving.models import load_voice
-from trt.speech import Synthesizer, Vocoder
 
 TEXT = "Hello there. How are you today? This is the third sentence, and the last."
 

@@ -6,7 +6,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from common import audio
+from common.audio import waveform
 from common.recognition.transcripts import Transcript, Word
 from tests.trt.serving.running import noise, served
 from trt.client.asking import ServerError
@@ -74,7 +74,7 @@ def test_a_word_that_goes_on_and_on_is_final_before_it_leaves_the_window():
 
 
 def test_captions_over_a_websocket_are_the_words_of_the_recording(server, tmp_path):
-    audio.write(tmp_path / "a.wav", noise(3.0, seed=5), 16_000)
+    waveform.write(tmp_path / "a.wav", noise(3.0, seed=5), 16_000)
     shown: list[str] = []
     told = captions(server.url, in_real_time(tmp_path / "a.wav", speed=10.0), show=shown.append)
     assert told.seconds == 3.0

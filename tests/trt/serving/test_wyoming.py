@@ -14,7 +14,7 @@ from wyoming.info import Describe, Info
 from wyoming.tts import Synthesize, SynthesizeVoice
 
 from tests.trt.serving.running import noise, served
-from trt.runtime import Recognizer
+from trt.runtime.recognizer import Recognizer
 from trt.serve import ServeConfig, build
 from trt.serving.limits import Limits
 from trt.serving.wyoming import Wyoming

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 import wav2vec2
-from common import checkpoint, config
-from common.audio import AudioError
-from common.checkpoint import CheckpointError
+from common import config
+from common.audio.waveform import AudioError
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
 from tests.data import shared
 from tests.wav2vec2.checkpoints.files import OPTIONS, PUBLISHED_LAYERS, fairseq_weights, same_output, save
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
@@ -103,7 +104,7 @@ def test_what_is_no_such_checkpoint_is_told(state, message, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"activation_fn": "relu"}, "has activation_fn = 'relu'; only 'gelu' is known"),
+        ({"activation_fn": "selu"}, "describes no model that is known: activation = 'selu': expected one of"),
         ({"rotary_embeddings": True}, "has rotary_embeddings = True; only False is known"),
         ({"hourglass_transformer": "[1,(2,4),1]"}, "hourglass_transformer = '[1,(2,4),1]', but 0 layers are in an h"),
         ({"conv_feature_layers": "__import__('os')"}, 'describes no model that is known: conv_feature_layers = "__im'),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from common.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError
 from tests.wav2vec2.checkpoints.files import OPTIONS, fairseq_weights, same_output, save
 from tests.wav2vec2.small import pretraining_model
 from wav2vec2.checkpoints import checkpoint_import

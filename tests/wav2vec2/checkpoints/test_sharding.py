@@ -5,7 +5,7 @@ import torch
 
 from common import config
 from common.config import ConfigError
-from common.distributed import World
+from common.devices.distributed import World
 from tests.training import finish, logged, run_module
 from tests.wav2vec2.runs import SHAPE, pretrain_config
 from tests.wav2vec2.small import ctc_model

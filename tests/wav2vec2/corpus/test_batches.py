@@ -10,8 +10,8 @@ from tests.timing import assert_takes_less
 from tests.wav2vec2.corpus.sets import LETTERS, finetuning_set, pretraining_set
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
 from wav2vec2.corpus.batches import (
-    Part,
     Plan,
+    SubBatch,
     on_device,
     training_plans,
     validation_plans,
@@ -103,7 +103,7 @@ def test_an_epoch_of_librispeech_is_drawn_in_a_second_or_two():
 def test_a_batch_of_pre_training_is_cropped_to_the_shortest_of_each_sub_batch(corpus):
     dataset = pretraining_set(pretrain_config(corpus, None, data={"max_samples": 14000, "max_tokens": 100000}))
     short, *others = sorted(range(len(dataset)), key=lambda i: dataset.sizes[i])
-    batch = dataset[Plan(0, [Part(0, [short, others[-1]]), Part(1, others[-4:-1])])]
+    batch = dataset[Plan(0, [SubBatch(0, [short, others[-1]]), SubBatch(1, others[-4:-1])])]
     length = round(dataset.utterances[short].seconds * RATE)
     assert batch.samples_B.tolist() == [length, length, 14000, 14000, 14000]
     assert [len(part.mask_BS) for part in batch.targets] == [2, 3]
@@ -116,18 +116,21 @@ def test_a_batch_of_pre_training_is_cropped_to_the_shortest_of_each_sub_batch(co
 def test_a_sub_batch_is_the_same_alone_and_beside_others(corpus):
     channels = {"channel_prob": 0.3, "channel_length": 2}
     dataset = pretraining_set(pretrain_config(corpus, None, mask=channels, data={"max_samples": 8000}))
-    alone, beside = dataset[Plan(2, [Part(4, [0, 3])])], dataset[Plan(2, [Part(1, [5, 6, 7]), Part(4, [0, 3])])]
+    alone, beside = (
+        dataset[Plan(2, [SubBatch(4, [0, 3])])],
+        dataset[Plan(2, [SubBatch(1, [5, 6, 7]), SubBatch(4, [0, 3])])],
+    )
     assert torch.equal(alone.audio_BN, beside.audio_BN[3:, : alone.audio_BN.shape[1]])
     for a, b in zip(alone.targets[0], beside.targets[1], strict=True):
         assert torch.equal(a, b)
     assert torch.equal(alone.channel_mask_BD, beside.channel_mask_BD[3:])
-    assert not torch.equal(alone.audio_BN, dataset[Plan(3, [Part(4, [0, 3])])].audio_BN)
+    assert not torch.equal(alone.audio_BN, dataset[Plan(3, [SubBatch(4, [0, 3])])].audio_BN)
 
 
 def test_crops_lie_anywhere_in_the_recording(corpus):
     dataset = pretraining_set(pretrain_config(corpus, None, data={"max_samples": 8000}))
     whole = torch.from_numpy(dataset.item(3).samples)
-    crops = [dataset[Plan(epoch, [Part(0, [3])])].audio_BN[0] for epoch in range(4)]
+    crops = [dataset[Plan(epoch, [SubBatch(0, [3])])].audio_BN[0] for epoch in range(4)]
     starts = [int((whole.unfold(0, 8000, 1) - crop).abs().sum(1).argmin()) for crop in crops]
     assert len(set(starts)) == 4
     assert all(torch.equal(whole[start : start + 8000], crop) for start, crop in zip(starts, crops, strict=True))
@@ -135,14 +138,14 @@ def test_crops_lie_anywhere_in_the_recording(corpus):
 
 def test_a_batch_of_fine_tuning_is_padded_and_labelled(corpus):
     dataset = finetuning_set(finetune_config(corpus, None, mask={"channel_prob": 0.3, "channel_length": 2}))
-    batch = dataset[Plan(0, [Part(0, [0, 1]), Part(1, [2])])]
+    batch = dataset[Plan(0, [SubBatch(0, [0, 1]), SubBatch(1, [2])])]
     assert batch.audio_BN.shape[1] == max(batch.samples_B)
     assert LETTERS.decode(batch.targets_BU[1, : batch.target_lengths_B[1]].tolist()) == dataset.utterances[1].text
     assert not batch.audio_BN[0, batch.samples_B[0] :].any()
     assert batch.mask_BS.shape[0] == batch.channel_mask_BD.shape[0] == 3
     frames = [n_frames(int(n), dataset.cfg.model.conv_layers) for n in batch.samples_B]
     assert not any(mask[n:].any() for mask, n in zip(batch.mask_BS, frames, strict=True))
-    validation = finetuning_set(finetune_config(corpus, None), training=False)[Plan(0, [Part(0, [0])])]
+    validation = finetuning_set(finetune_config(corpus, None), training=False)[Plan(0, [SubBatch(0, [0])])]
     assert validation.mask_BS is None
     assert validation.channel_mask_BD is None
     assert on_device(batch, torch.device("cpu")).ids == batch.ids

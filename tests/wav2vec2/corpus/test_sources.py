@@ -5,13 +5,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.loading import LoadingError
+from common.data.loading import LoadingError, begin_worker
 from common.data.manifest import ManifestError
-from common.interruption import leave_group
 from tests.data import shared
 from tests.wav2vec2.corpus.sets import LETTERS, finetuning_set, pretraining_set
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
-from wav2vec2.corpus.batches import Part, Plan, PretrainingSet, loader
+from wav2vec2.corpus.batches import Plan, PretrainingSet, SubBatch, loader
 from wav2vec2.corpus.sources import located, read_utterances
 
 
@@ -29,7 +28,7 @@ def test_real_speech_without_transcripts_is_read():
     cfg = pretrain_config(None, None)
     found = read_utterances((str(folder),), cfg.data, cfg.model, training=True).utterances
     assert len(found) == 110
-    batch = PretrainingSet(found, cfg)[Plan(0, [Part(0, [0, 1])])]
+    batch = PretrainingSet(found, cfg)[Plan(0, [SubBatch(0, [0, 1])])]
     assert 0.01 < batch.audio_BN.abs().max() <= 1
 
 
@@ -68,7 +67,7 @@ def test_a_bad_recording_is_one_line_or_left_out(tmp_path, name, task):
             dataset = pretraining_set(pretrain_config(tmp_path, None, data=data))
         else:
             dataset = finetuning_set(finetune_config(tmp_path, None, data=data))
-        return list(loader(dataset, [Plan(0, [Part(0, list(range(len(dataset))))])]))
+        return list(loader(dataset, [Plan(0, [SubBatch(0, list(range(len(dataset))))])]))
 
     with pytest.raises((LoadingError, ManifestError), match=message) as error:
         batches("stop")
@@ -80,7 +79,7 @@ def test_a_bad_recording_is_one_line_or_left_out(tmp_path, name, task):
 def test_a_process_that_can_read_nothing_takes_part_with_a_stand_in(tmp_path):
     write_list(tmp_path, with_nan(16000))
     dataset = pretraining_set(pretrain_config(tmp_path, None, data={"on_error": "skip", "min_samples": 0}))
-    batch = dataset[Plan(0, [Part(0, [1])])]
+    batch = dataset[Plan(0, [SubBatch(0, [1])])]
     assert (batch.ids, batch.counts, batch.n_targets) == (["b"], False, 0)
     assert [failure.index for failure in batch.failures] == [1]
 
@@ -95,14 +94,14 @@ def test_where_nothing_can_be_read_one_line_says_so_out_of_a_worker_too(tmp_path
     dataset = pretraining_set(pretrain_config(tmp_path, None, data={"on_error": on_error, "min_samples": 0}))
     dataset = PretrainingSet(dataset.utterances[1:], dataset.cfg)
     with pytest.raises(LoadingError, match=message) as error:
-        list(loader(dataset, [Plan(0, [Part(0, [0])])], workers=workers))
+        list(loader(dataset, [Plan(0, [SubBatch(0, [0])])], workers=workers))
     assert "\n" not in str(error.value)
 
 
 def test_signals_to_the_group_of_a_training_do_not_reach_its_workers(tmp_path):
     write_list(tmp_path, np.ones(16000, np.float32))
     dataset = pretraining_set(pretrain_config(tmp_path, None, data={"min_samples": 0}))
-    assert loader(dataset, [], workers=1).worker_init_fn is leave_group
+    assert loader(dataset, [], workers=1).worker_init_fn is begin_worker
 
 
 def test_lists_that_do_not_match_are_one_line(tmp_path):
@@ -119,7 +118,7 @@ def test_lists_that_do_not_match_are_one_line(tmp_path):
 def test_a_clip_longer_than_a_sub_batch_is_cropped_in_pre_training_and_named_in_fine_tuning(tmp_path):
     write_list(tmp_path, 0.1 * np.ones(100000, np.float32))
     dataset = pretraining_set(pretrain_config(tmp_path, None, data={"max_samples": 0, "max_tokens": 40000}))
-    assert dataset[Plan(0, [Part(0, [1])])].audio_BN.shape == (1, 40000)
+    assert dataset[Plan(0, [SubBatch(0, [1])])].audio_BN.shape == (1, 40000)
     cfg = finetune_config(tmp_path, None, data={"max_tokens": 40000})
     with pytest.raises(
         ManifestError, match="utterance a: 100000 samples do not fit into data.max_tokens = 40000; raise"
@@ -168,7 +167,7 @@ def test_a_recording_that_is_too_short_for_its_list_is_named_even_within_the_tol
     write_list(tmp_path, 0.1 * np.ones(100, np.float32), claimed=1500)
     for on_error in ("stop", "skip"):
         dataset = pretraining_set(pretrain_config(tmp_path, None, data={"on_error": on_error, "min_samples": 0}))
-        batches = loader(dataset, [Plan(0, [Part(0, list(range(len(dataset))))])])
+        batches = loader(dataset, [Plan(0, [SubBatch(0, list(range(len(dataset))))])])
         if on_error == "stop":
             with pytest.raises(LoadingError, match=r"utterance a: the model needs 3 frames, and .*a.wav has 0"):
                 list(batches)
@@ -188,7 +187,7 @@ def test_texts_without_a_letter_are_bad_and_empty_ones_are_silence(tmp_path):
     write_list(tmp_path, 0.1 * np.ones(16000, np.float32), text="")
     dataset = finetuning_set(finetune_config(tmp_path, None))
     assert [u.text for u in dataset.utterances] == ["B", ""]
-    assert dataset[Plan(0, [Part(0, [0, 1])])].target_lengths_B.tolist() == [2, 0]
+    assert dataset[Plan(0, [SubBatch(0, [0, 1])])].target_lengths_B.tolist() == [2, 0]
     (tmp_path / "train.ltr").write_text("B |\n. . . |\n")
     cfg = finetune_config(tmp_path, None)
     with pytest.raises(ManifestError, match=r"utterance a: nothing of its text '...' can be written with the labels"):
@@ -203,7 +202,7 @@ def test_a_validation_leaves_out_neither_what_is_short_nor_what_does_not_fit(tmp
     write_list(tmp_path, 0.1 * np.ones(5000, np.float32), text=" ".join("SOMEONE" * 9) + " |")
     cfg = finetune_config(tmp_path, None, data={"min_samples": 8000, "max_tokens": 9000, "on_error": "skip"})
     dataset = finetuning_set(cfg, training=False)
-    (batch,) = loader(dataset, [Plan(0, [Part(0, [0, 1])])])
+    (batch,) = loader(dataset, [Plan(0, [SubBatch(0, [0, 1])])])
     assert batch.ids == ["b", "a"]
     data = replace(cfg.data, max_tokens_valid=9000)
     found = read_utterances(("train",), data, cfg.model, training=False, spelling=LETTERS.spelling())

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from common.json_text import parsed
+from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript
-from trt.saying import Said, Saying
+from trt.runtime.sentences import Said, Saying
 from trt.serving.limits import RequestError
 from trt.serving.triton.sentences import tensors_of
 from trt.serving.triton.transcripts import transcript_in

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trt.runtime import ModelError
+from trt.facts import ModelError
 
 Block = dict[str, Any]
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common import hub
+from common.published import hub
 from fastpitch.front.control import Edits
-from trt.runtime import ModelError
+from trt.facts import ModelError
 from trt.serving.speech import AT_ONCE
 from trt.serving.triton.asking import MODEL, VOICE
 from trt.serving.triton.folder import Folder

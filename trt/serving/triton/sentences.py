@@ -1,13 +1,13 @@
 """Sentences to say on their way through tensors.
 
-Shapes: L symbols, E = 7 controls of each symbol, as `Edits` lists them.
+Shapes: L symbols, E = 6 controls of each symbol, as `Edits` lists them.
 """
 
 import numpy as np
 
 from fastpitch.front.control import Edits
 from fastpitch.front.planning import PlannedSentence
-from fastpitch.front.symbols import Encoded
+from fastpitch.front.symbols import EncodedText
 
 
 def tensors_of(piece: PlannedSentence) -> dict[str, np.ndarray]:
@@ -30,4 +30,4 @@ def piece_of(tokens_1L: np.ndarray, edits_1EL: np.ndarray, speaker_11: np.ndarra
     speaker = int(speaker_11[0, 0])
     if not 0 <= speaker < speakers:
         raise ValueError(f"speaker {speaker}: expected 0 to {speakers - 1}")
-    return PlannedSentence(Encoded(tokens_1L[0].tolist(), [], [], []), Edits(*np.array(edits_1EL[0])), speaker)
+    return PlannedSentence(EncodedText(tokens_1L[0].tolist(), [], [], []), Edits(*np.array(edits_1EL[0])), speaker)

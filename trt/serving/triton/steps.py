@@ -15,13 +15,13 @@ import numpy as np
 from common.recognition import decoding
 from common.recognition.recordings import Recording, is_silent
 from common.recognition.transcripts import transcript_of, words_in
-from trt.runtime import Model
+from trt.runtime.recognizer import OnnxModel
 from trt.serving.triton.transcripts import content_of, rows_of
 
 Tensors = dict[str, np.ndarray]
 
 
-class Sound:
+class TritonSound:
     """From samples to what the network takes: audio_BN or features_BFT, and how long each is.
 
     Lengths are rounded up to a multiple of `bucket` with zeros, which the network masks, so that requests of about the
@@ -58,11 +58,11 @@ class Sound:
         return {"features_BFT": padded_BFT, "frames_B": frames_B.numpy()[:, None], "heard_B": heard_B1}
 
 
-class Network:
+class TritonNetwork:
     """The ONNX file beside it, in place of Triton's back end for them."""
 
     def __init__(self, settings: dict[str, Any], folder: Path):
-        self._model = Model(folder / "model.onnx", threads=settings["threads"])
+        self._model = OnnxModel(folder / "model.onnx", threads=settings["threads"])
 
     def __call__(self, requests: Sequence[Tensors]) -> list[Tensors]:
         """All requests in one batch, the shorter ones with zeros behind them."""
@@ -81,13 +81,13 @@ class Network:
         return [{name: values[i] for name, values in shaped.items()} for i in range(len(requests))]
 
 
-class Decoder:
+class TritonDecoder:
     """From log-probabilities to transcripts, by the best path of CTC; nothing is said where nothing is heard."""
 
     def __init__(self, settings: dict[str, Any], folder: Path):
         self._facts, self._inputs = settings["facts"], settings["inputs"]
         facts = self._facts
-        self._decoder = decoding.Decoder(facts["labels"], blank=facts["blank"], separator=facts["separator"])
+        self._decoder = decoding.CTCDecoder(facts["labels"], blank=facts["blank"], separator=facts["separator"])
 
     def __call__(self, requests: Sequence[Tensors]) -> list[Tensors]:
         """[B, bytes] of JSON for every request."""
@@ -108,7 +108,7 @@ class Decoder:
         return found
 
 
-STEPS = {"sound": Sound, "network": Network, "decoder": Decoder}
+STEPS = {"sound": TritonSound, "network": TritonNetwork, "decoder": TritonDecoder}
 
 
 def _rounded_up(values_XN: np.ndarray, bucket: int) -> np.ndarray:

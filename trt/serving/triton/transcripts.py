@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.json_text import parsed
+from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
 
 

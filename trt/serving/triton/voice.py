@@ -2,7 +2,7 @@
 
 As `model.py`, it is copied to where Triton looks for models, and `paths.json` beside it says what to load.
 
-Legend: L symbols, E = 7 controls of each symbol in the order of `fastpitch.front.control.Edits`.
+Legend: L symbols, E = 6 controls of each symbol in the order of `fastpitch.front.control.Edits`.
 """
 
 import json

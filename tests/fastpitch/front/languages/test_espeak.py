@@ -1,11 +1,11 @@
 import pytest
 
-from fastpitch.front.control import Speaker
+from fastpitch.front.control import SpeakerStatistics
 from fastpitch.front.languages import ESPEAK_SYMBOLS
 from fastpitch.front.planning import plan
 from fastpitch.front.symbols import TextConfig, TextError, TextProcessor
 
-VOICE = Speaker(200.0, 50.0)
+VOICE = SpeakerStatistics(200.0, 50.0)
 
 
 def processor(language: str, **options: str) -> TextProcessor:

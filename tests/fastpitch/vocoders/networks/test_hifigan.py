@@ -4,9 +4,9 @@ from torch import nn
 
 from common import config
 from common.config import ConfigError
-from common.fastest import voice_like
+from common.devices.fastest import voice_like
+from common.devices.precision import cast_for_inference
 from common.features import TTS, LogMel
-from common.precision import cast_for_inference
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig
 from fastpitch.vocoders.networks.fused import FusedHifigan

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import buzz
 from common.features import TTS
 from fastpitch.vocoders.networks.config import IstftConfig
-from fastpitch.vocoders.networks.istft import IstftGenerator, inverse_stft, stft
+from fastpitch.vocoders.networks.istft import IstftGenerator, stft
 from fastpitch.vocoders.networks.pulses import Pitch, one_train, pitch_of, pulses
 from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 from tests.fastpitch.vocoders.networks.test_hifigan import speech_like
@@ -149,17 +148,3 @@ def test_a_pitch_that_cannot_be_used_is_refused():
     assert (vocoder.takes_pitch, plain.takes_pitch) == (True, False)
     with pytest.raises(VocoderError, match="takes no pitch; a light vocoder with phases of pulses does"):
         plain(mel_BMT, pitch_BT=torch.full((2, 8), 200.0))
-
-
-def test_the_envelope_of_a_voice_repeats_with_its_period():
-    """The network has learned the low frequencies; above 1 kHz it gives every frame a phase of its own."""
-    torch.manual_seed(0)
-    generator, keep_BT1 = with_pulses(), torch.ones(1, 40, 1)
-    spectrum_BTK = stft(0.1 * harmonics(200.0, count=50), WINDOW_S, HOP)
-    drawn_BTK = torch.where(torch.arange(513) * RATE / 1024 < 1000, spectrum_BTK.angle(), 6.3 * torch.rand(1, 40, 513))
-    heard_1N = inverse_stft(torch.polar(spectrum_BTK.abs(), drawn_BTK), keep_BT1, WINDOW_S, HOP)
-    pulsed_BTK = generator._pulsed(heard_1N, drawn_BTK, keep_BT1).phases_BTK
-    said_1N = inverse_stft(spectrum_BTK.abs() * pulsed_BTK, keep_BT1, WINDOW_S, HOP)
-    before, after = (buzz.coherence(audio_1N[0].numpy(), RATE) for audio_1N in (heard_1N, said_1N))
-    assert after > 0.95
-    assert before < 0.8

@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from common import config
 from common.config import ConfigError
-from common.precision import cast_for_inference
+from common.devices.precision import cast_for_inference
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.networks.config import WaveglowConfig
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from common.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.networks.weight_norm import folded, unfolded
 
 

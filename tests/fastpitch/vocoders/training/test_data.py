@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from common import audio
-from common.data.loading import Failure, LoadingError
+from common.audio import waveform
+from common.data.loading import Failure, LoadingError, begin_worker
 from common.data.manifest import read_sources
 from common.features import TTS, LogMel
-from common.interruption import leave_group
 from fastpitch.vocoders.config import DataConfig
 from fastpitch.vocoders.training import data
-from fastpitch.vocoders.training.data import Segment, SegmentDataset
+from fastpitch.vocoders.training.data import ClipSegment, SegmentDataset
 from tests.fastpitch.vocoders.corpus import LENGTHS, RATE, write_corpus
 
 MARGIN = 512
@@ -30,7 +29,7 @@ def dataset(root, seed: int = 0, **changes) -> SegmentDataset:
 
 
 def whole(root, index: int) -> np.ndarray:
-    return audio.read(root / "wavs" / f"c{index}.wav").samples
+    return waveform.read(root / "wavs" / f"c{index}.wav").samples
 
 
 def test_a_segment_is_a_piece_of_the_clip_that_starts_at_a_frame(root):
@@ -38,7 +37,7 @@ def test_a_segment_is_a_piece_of_the_clip_that_starts_at_a_frame(root):
     starts = set()
     for epoch in range(20):
         segment, clip = clips[epoch, 0], whole(root, 0)
-        assert isinstance(segment, Segment)
+        assert isinstance(segment, ClipSegment)
         inner = segment.samples[MARGIN:-MARGIN]
         start = next(s for s in range(0, len(clip), 256) if np.array_equal(clip[s : s + 2048], inner))
         starts.add(start)
@@ -48,7 +47,7 @@ def test_a_segment_is_a_piece_of_the_clip_that_starts_at_a_frame(root):
 @pytest.mark.parametrize(("index", "length"), [(1, 2048), (2, 2049), (3, 500)])
 def test_a_clip_as_long_as_a_segment_or_shorter_is_taken_whole_and_followed_by_silence(root, index, length):
     segment, clip = dataset(root)[index], whole(root, index)
-    assert isinstance(segment, Segment)
+    assert isinstance(segment, ClipSegment)
     kept = min(length, 2048)
     assert len(clip) == length
     np.testing.assert_array_equal(segment.samples[MARGIN : MARGIN + kept], clip[:kept])
@@ -85,7 +84,7 @@ def test_several_segments_of_a_clip_differ(root):
 
 def test_a_clip_is_scaled_to_the_peak(root):
     clip = dataset(root, peak=0.95).clip(0)
-    assert isinstance(clip, Segment)
+    assert isinstance(clip, ClipSegment)
     assert np.abs(clip.samples).max() == pytest.approx(0.95)
 
 
@@ -118,7 +117,7 @@ def test_a_spectrogram_that_is_missing_or_of_another_clip_names_the_clip(root, t
 
 def test_a_signal_to_training_does_not_end_its_workers(tmp_path):
     clips = dataset(write_corpus(tmp_path / "corpus"))
-    assert data.loader(clips, [], workers=1).worker_init_fn is leave_group
+    assert data.loader(clips, [], workers=1).worker_init_fn is begin_worker
 
 
 def test_a_clip_that_cannot_be_read_stops_or_another_is_taken_in_its_place(tmp_path):
@@ -141,10 +140,10 @@ def test_a_clip_that_cannot_be_read_stops_or_another_is_taken_in_its_place(tmp_p
 
 def test_other_rates_are_resampled(tmp_path):
     (tmp_path / "wavs").mkdir()
-    audio.write(tmp_path / "wavs" / "a.wav", np.zeros(48000, np.float32), 48000)
+    waveform.write(tmp_path / "wavs" / "a.wav", np.zeros(48000, np.float32), 48000)
     (tmp_path / "train.txt").write_text("wavs/a.wav|a\n")
     clip = dataset(tmp_path).clip(0)
-    assert isinstance(clip, Segment)
+    assert isinstance(clip, ClipSegment)
     assert len(clip.samples) == RATE
 
 

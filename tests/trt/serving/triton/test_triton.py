@@ -14,9 +14,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from common import audio
+from common.audio import waveform
 from tests.trt.serving.running import noise, served
-from trt.runtime import ModelError, Recognizer
+from trt.facts import ModelError
+from trt.runtime.recognizer import Recognizer
 from trt.serve import ServeConfig, build
 from trt.serving.limits import RequestError
 from trt.serving.models import load_voice
@@ -106,7 +107,7 @@ def test_answers_under_load_are_those_without_a_server_and_share_batches(behind,
 @needs_triton
 @pytest.mark.slow
 def test_a_long_recording_does_not_hold_up_short_ones(behind, model, clips, tmp_path):
-    audio.write(tmp_path / "long.wav", noise(400.0), 16_000)
+    waveform.write(tmp_path / "long.wav", noise(400.0), 16_000)
     (expected,) = Recognizer(model).stream([tmp_path / "long.wav"])
     with ThreadPoolExecutor(4) as pool:
         long = pool.submit(behind.transcribe, (tmp_path / "long.wav").read_bytes(), response_format="json")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastpitch.front.control import Control
-from trt.saying import Saying
+from trt.runtime.sentences import Saying
 from trt.serve import ServeConfig
 from trt.serving.limits import RequestError
 from trt.serving.models import load_voice
@@ -94,8 +94,8 @@ def test_what_cannot_be_said_is_the_reason_in_its_place_and_does_not_harm_others
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"tokens": np.zeros((1, 0), np.int64)}, "expected .1, L. and .1, 7, L. of one sentence"),
-        ({"edits": np.zeros((1, 7, 3), np.float32)}, "expected .1, L. and .1, 7, L. of one sentence"),
+        ({"tokens": np.zeros((1, 0), np.int64)}, "expected .1, L. and .1, 6, L. of one sentence"),
+        ({"edits": np.zeros((1, 6, 3), np.float32)}, "expected .1, L. and .1, 6, L. of one sentence"),
         ({"speaker": np.array([[2]])}, "speaker 2: expected 0 to 1"),
     ],
 )

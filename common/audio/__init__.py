@@ -1,0 +1,1 @@
+"""Recordings: read, written, resampled; what their headers say; speech by espeak-ng."""

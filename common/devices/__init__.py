@@ -1,0 +1,1 @@
+"""Where and how work is done: processes, precision, threads, memory, graphs."""

@@ -1,0 +1,1 @@
+"""Models that others publish: names on a hub, folders of transformers, archives of NeMo."""

@@ -1,0 +1,58 @@
+"""The one face of recognisers, in torch and exported, whichever family a model is of."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Protocol
+
+from common.recognition.decoding import DecodingOptions
+from common.recognition.recordings import Source
+from common.recognition.transcripts import Transcript
+
+OnError = Literal["stop", "skip"]
+
+
+class SpeechRecognizer(Protocol):
+    """What commands, the server and users rely on; options beyond these are each family's own.
+
+    A recogniser that follows audio while it comes also has `session`.
+    """
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears; files of any rate are resampled."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that it writes, as far as the model says; empty where it does not."""
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Longest stretch, in seconds, that its network hears at once; longer recordings are cut."""
+
+    def decoder(self, options: DecodingOptions | None = None) -> Any:
+        """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
+
+    def transcribe(
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float = 30.0,
+        decoder: Any = None,
+        on_error: OnError = "stop",
+    ) -> list[Transcript]:
+        """Transcripts of files, utterances of a manifest or float32 [N] at `sample_rate`, in order.
+
+        `chunk_seconds` is by default that of the model. With on_error="skip" what cannot be read gives a transcript
+        with `error` set; otherwise its AudioError is raised.
+        """
+
+    def stream(
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float = 30.0,
+        decoder: Any = None,
+        on_error: OnError = "stop",
+    ) -> Iterator[Transcript]:
+        """As `transcribe`, one after the other."""

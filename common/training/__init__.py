@@ -1,0 +1,1 @@
+"""The training of every model: the loop, the learner, optimisers, schedules, and what a run must not lose."""

@@ -1,0 +1,55 @@
+"""FastConformer with CTC, RNN-T, TDT and hybrid heads: train, evaluate and use them. See fastconformer/README.md."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import common  # noqa: F401  ends commands that are interrupted while they are imported
+from fastconformer.hypotheses import Hypothesis
+
+if TYPE_CHECKING:
+    from common.recognition.transcripts import Transcript, Word
+    from fastconformer.hearing.streaming import Pool, Session, Update
+    from fastconformer.recognizer import Recognizer, load
+    from fastconformer.transducer.decoder import Decoder, DecoderOptions, DecoderState
+    from fastconformer.transducer.fused_loss import joint_loss
+    from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+
+_MODULES = {
+    "common.recognition.transcripts": ("Transcript", "Word"),
+    "fastconformer.transducer.decoder": ("Decoder", "DecoderOptions", "DecoderState"),
+    "fastconformer.transducer.fused_loss": ("joint_loss",),
+    "fastconformer.transducer.losses": ("rnnt_loss", "tdt_loss"),
+    "fastconformer.recognizer": ("Recognizer", "load"),
+    "fastconformer.hearing.streaming": ("Pool", "Session", "Update"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """What needs torch, imported when it is first asked for: exported models decode without it."""
+    for module, names in _MODULES.items():
+        if name in names:
+            try:
+                return getattr(import_module(module), name)
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                raise ImportError(f"transducer.{name} needs torch: pip install torch") from None
+    raise AttributeError(f"module 'transducer' has no attribute {name!r}")
+
+
+__all__ = [
+    "Decoder",
+    "DecoderOptions",
+    "DecoderState",
+    "Hypothesis",
+    "Pool",
+    "Recognizer",
+    "Session",
+    "Transcript",
+    "Update",
+    "Word",
+    "joint_loss",
+    "load",
+    "rnnt_loss",
+    "tdt_loss",
+]

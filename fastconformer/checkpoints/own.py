@@ -1,0 +1,58 @@
+"""Checkpoints of this repository: weights, their moving average, configuration and pieces in one file."""
+
+import base64
+import binascii
+from pathlib import Path
+from typing import Any
+
+from common import config
+from common.features import LogMelConfig
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError, own_description
+from common.text.pieces import Pieces, read_pieces
+from common.text.vocabulary import VocabularyError
+from fastconformer.checkpoints.imported import Imported
+from fastconformer.config import ModelConfig
+
+FORMAT = "fastconformer"  # what our checkpoints say they are
+
+
+def is_own(path: Path) -> bool:
+    """Whether the file is one that torch saved, rather than an archive of NeMo."""
+    if not path.is_file():
+        return path.suffix == ".pt"
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
+
+
+def read(path: Path, *, ema: bool | None = None) -> Imported:
+    """The model in a checkpoint of a training run. Raises CheckpointError."""
+    state = checkpoint.load(path)
+    if state.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path}: not a FastConformer checkpoint of this repository; {checkpoint.contents(state)}"
+        )
+    if ema and state.get("ema") is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    with own_description(path, VocabularyError):
+        settings = state["config"]
+        model = config.build(ModelConfig, settings["model"], str(path))
+        pieces = decoded_pieces(state["pieces"], model.pieces)
+        features = config.build(LogMelConfig, settings["features"], str(path))
+        weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]
+    if pieces.blank != model.pieces:
+        raise CheckpointError(f"{path}: {model.pieces} pieces by its description, {pieces.blank} in its tokenizer")
+    return Imported(weights, model, features, pieces)
+
+
+def encoded_pieces(pieces: Pieces) -> str:
+    """What cuts texts into pieces as text, as a checkpoint holds it."""
+    return base64.b64encode(pieces.model).decode("ascii")
+
+
+def decoded_pieces(text: Any, count: int) -> Pieces:
+    """The `count` pieces that `encoded_pieces` made text of. Raises VocabularyError."""
+    try:
+        return read_pieces(base64.b64decode(text, validate=True), count)
+    except (TypeError, ValueError, binascii.Error):
+        raise VocabularyError("no SentencePiece model") from None

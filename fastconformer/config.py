@@ -1,0 +1,238 @@
+"""Schema, defaults and help of everything that the transducers read from TOML files and flags."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from common.audio.silence import SilenceConfig
+from common.augmentation import SpecAugmentConfig
+from common.config import check_not_negative, check_positive, check_shares
+from common.data.digest import Changed
+from common.data.joining import JoinConfig
+from common.data.speed import SpeedConfig
+from common.devices.precision import Precision
+from common.features import NEMO, LogMelConfig
+from common.runs.run_directory import FromCheckpoint
+from common.text.language import Language, UnknownLetters
+from common.training.course import EveryConfig, check_batches
+from common.training.optimizers import OptimConfig
+from common.training.schedule import ScheduleConfig
+from fastconformer.transducer.weights import Activation
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """FastConformer (Rekesh et al. 2023, arXiv:2305.05084). The defaults are the large model, 109 M parameters."""
+
+    width: int = 512
+    """Width of the encoder: channels of a frame between its layers."""
+    layers: int = 17
+    """Conformer blocks."""
+    heads: int = 8
+    """Attention heads; divides width."""
+    subsampling: Literal[2, 4, 8] = 8
+    """Feature frames per encoder frame."""
+    subsampling_channels: int = 256
+    """Channels of the convolutions that subsample."""
+    causal_subsampling: bool = False
+    """Whether the convolutions that subsample see no frame after their own, as streaming models need."""
+    kernel: int = 9
+    """Frames that a depthwise convolution spans (odd)."""
+    causal_convolution: bool = False
+    """Whether depthwise convolutions see no frame after their own."""
+    norm: Literal["batch", "layer"] = "batch"
+    """Normalisation in the convolution module."""
+    expansion: int = 4
+    """Inner size of the feed-forward modules, in widths."""
+    biases: bool = True
+    """Whether linear layers and convolutions of the blocks have biases."""
+    scale_input: bool = False
+    """Whether frames are multiplied by the square root of width before the first block."""
+    attention: Literal["regular", "chunked", "chunked_right"] = "regular"
+    """Frames that a frame attends to: a window around each frame, chunks that see whole chunks before them, or chunks
+    and some frames after them."""
+    left_frames: int = -1
+    """Frames before a frame (or its chunk) that attention sees; -1 for all."""
+    right_frames: int = -1
+    """Frames after a frame that attention sees; -1 for all. A chunk of "chunked" has one frame more than this."""
+    chunk_frames: int = 0
+    """Length of a chunk of "chunked_right"; 0 for all in one."""
+    dropout: float = 0.1
+    """Probability of zeroing an activation in training."""
+    attention_dropout: float = 0.1
+    """Probability of zeroing an attention weight in training."""
+
+    def __post_init__(self) -> None:
+        check_positive(self, "layers", "heads", "kernel", "expansion", "subsampling", "subsampling_channels")
+        check_shares(self, "dropout", "attention_dropout")
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"width = {self.width}, heads = {self.heads}: expected an even multiple of the heads")
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel = {self.kernel}: expected an odd number of frames")
+        if self.attention == "chunked" and self.right_frames < 0 <= self.left_frames:
+            raise ValueError("attention in chunks that see all frames after them: expected right_frames >= 0")
+        if self.attention == "chunked_right" and self.chunk_frames < 1 and self.left_frames + self.right_frames != -2:
+            raise ValueError(f"chunk_frames = {self.chunk_frames}: expected chunks of at least one frame")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """An encoder and its heads: a transducer (RNN-T or TDT), CTC, or both."""
+
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    transducer: Literal["tdt", "rnnt", "none"] = "tdt"
+    """Transducer: with tokens and durations (TDT), tokens alone (RNN-T), or none."""
+    ctc: bool = True
+    """Whether there is a CTC head."""
+    pieces: int = 1024
+    """Number of text pieces, the labels without the blank."""
+    durations: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Durations of TDT: the numbers of frames that a label or a blank may take, ascending."""
+    prediction_width: int = 640
+    """Hidden size of the prediction network."""
+    prediction_layers: int = 1
+    """LSTM layers of the prediction network."""
+    joint_width: int = 640
+    """Hidden size of the joint network."""
+    joint_activation: Activation = "relu"
+    """Nonlinearity of the joint network."""
+    head_dropout: float = 0.2
+    """Probability of zeroing an activation of prediction network and joint in training."""
+
+    def __post_init__(self) -> None:
+        check_positive(self, "pieces", "prediction_width", "prediction_layers", "joint_width")
+        check_shares(self, "head_dropout")
+        if self.transducer == "none" and not self.ctc:
+            raise ValueError("a model needs a head: expected transducer = tdt or rnnt, or ctc = true")
+        if list(self.durations) != sorted({d for d in self.durations if d >= 0}) or max(self.durations, default=0) < 1:
+            raise ValueError(f"durations = {self.durations}: expected frames in ascending order, one above 0")
+
+    @property
+    def jumps(self) -> tuple[int, ...]:
+        """Durations that the joint has outputs for: none for RNN-T."""
+        return self.durations if self.transducer == "tdt" else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What is read, and how it is batched."""
+
+    root: Path | None = None
+    """Folder that relative paths of manifests, and in manifests, start from."""
+    train: tuple[str, ...] = ()
+    """Manifests, file lists or corpus folders to train on."""
+    validation: tuple[str, ...] = ()
+    """Manifests, file lists or corpus folders for validation during training."""
+    min_seconds: float = 0.1
+    """Least duration of a training utterance; shorter ones are left out."""
+    max_seconds: float = 20.0
+    """Greatest duration of a training utterance; longer ones are left out."""
+    speakers: tuple[str, ...] = ()
+    """Speakers to train on; all, if none is named."""
+    normalize_text: bool | None = None
+    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are. By default
+    unless the pieces of a checkpoint have capitals or punctuation."""
+    language: Language = "english"
+    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
+    and digit stays."""
+    unknown_letters: UnknownLetters = "stop"
+    """Treatment of letters that the language does not have. stop: they end the run before its first step; latin: they
+    are written in Latin letters (é as e); drop: they are left out."""
+    piece_kind: Literal["unigram", "bpe"] = "unigram"
+    """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
+    speed: SpeedConfig = field(default_factory=SpeedConfig)
+    silence: SilenceConfig = field(default_factory=SilenceConfig)
+    join: JoinConfig = field(default_factory=JoinConfig)
+    changed: Changed = "refuse"
+    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
+    workers: int = 4
+    """Loader processes per training process; 0 loads in the training process itself."""
+    on_error: Literal["stop", "skip"] = "stop"
+    """Treatment of a bad manifest entry or audio file: it ends the run, or is left out and counted."""
+
+    def __post_init__(self) -> None:
+        check_not_negative(self, "min_seconds", "workers")
+        check_positive(self, "max_seconds", or_infinite=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """The loss: a sum of the transducer's and that of CTC, per utterance."""
+
+    ctc_weight: float = 0.3
+    """Share of CTC in the loss where there are both heads; the transducer has the rest."""
+    ctc_epochs: int = 0
+    """Epochs at the beginning in which CTC counts alone, where there are both heads."""
+    sigma: float = 0.02
+    """Number taken off every log-probability of a piece or blank of TDT, which favours long durations."""
+    omega: float = 0.1
+    """Probability that a step of TDT takes the RNN-T loss of the pieces, without durations."""
+    fastemit: float = 0.0
+    """Additional weight of emitting a piece, which makes pieces early (Yu et al. 2021)."""
+    mask_prediction: float = 0.0
+    """Probability that an utterance is learned without its text so far: the output of the prediction network is zero
+    (HAINAN, Xu et al. 2024)."""
+    clip: float = 1.0
+    """Greatest norm of the gradient of a step; 0 for no limit."""
+
+    def __post_init__(self) -> None:
+        check_shares(self, "ctc_weight", "omega", "mask_prediction")
+        check_not_negative(self, "ctc_epochs", "sigma", "fastemit", "clip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A training run of a transducer, a CTC model or both in one."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    features: LogMelConfig = field(default=NEMO)
+    spec_augment: SpecAugmentConfig = field(
+        default=SpecAugmentConfig(freq_masks=2, max_freq=27, time_masks=10, max_time_fraction=0.05)
+    )
+    data: DataConfig = field(default_factory=DataConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optim: OptimConfig = field(default=OptimConfig(kind="adamw", lr=2e-3, betas=(0.9, 0.98), weight_decay=1e-3))
+    schedule: ScheduleConfig = field(
+        default=ScheduleConfig(kind="polynomial", unit="fraction", warmup=0.1, power=1.0, floor=0.0)
+    )
+    output_dir: Path = Path("runs/transducer")
+    """The run directory: configuration, logs, checkpoints."""
+    epochs: int = 100
+    """Passes over the training data; the learning-rate schedule spans them."""
+    epochs_this_job: int = 0
+    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
+    steps: int = 0
+    """Optimiser step at which this job saves and stops, 0 for none; the schedule is not affected."""
+    batch_size: int = 16
+    """Utterances per process and optimiser step."""
+    grad_accumulation: int = 1
+    """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
+    sync_batch_norm: bool = True
+    """Whether batch statistics are taken over all processes, as in NeMo's recipes, or in each by itself."""
+    ema: float = 0.997
+    """Decay of the exponential moving average of the weights, 0 for none."""
+    precision: Precision = "fp32"
+    """Arithmetic of the network; weights, features and losses stay fp32."""
+    device: str = "auto"
+    """Device: auto, cpu, cuda or cuda:N."""
+    seed: int = 0
+    """Seed of initial weights, data order, augmentation and dropout."""
+    resume: bool = True
+    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
+    checkpoint: Path | None = None
+    """Model to start from (ours, .nemo, a Hugging Face folder or hub name)."""
+    from_checkpoint: FromCheckpoint = "architecture"
+    """Parts of `checkpoint` that a new run takes. architecture: its model (with its pieces) and
+    features, in place of those configured, and all weights;
+    half: weights that fit the configured model, at least half of the checkpoint; any: weights that fit, however few."""
+    every: EveryConfig = field(default_factory=EveryConfig)
+    keep_epochs: tuple[int, ...] = ()
+    """Epochs whose checkpoints are kept, besides the last two and the best."""
+    tensorboard: bool = True
+    """Whether TensorBoard event files are written."""
+
+    def __post_init__(self) -> None:
+        check_not_negative(self, "seed", "epochs_this_job", "steps")
+        check_batches(self.batch_size, self.grad_accumulation, self.ema)
+        if self.epochs < 1:
+            raise ValueError(f"epochs = {self.epochs}: expected at least 1")

@@ -1,0 +1,1 @@
+"""Around the network and its heads: long recordings, streams, searches, hypotheses."""

@@ -1,0 +1,322 @@
+"""Decoding that knows more than the network: a beam, a language model, words to favour; n-best.
+
+Needs no torch: frames are arrays, or tensors, which are taken as arrays.
+
+Shapes: B utterances, S encoder frames, C encoder width, V pieces and the blank.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import ctc
+from common.config import ConfigError
+from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of
+from common.text.pieces import Pieces
+from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of
+from fastconformer.transducer.decoder_state import DecodingState
+from fastconformer.transducer.host_beam import BeamCandidate, HostBeamSearch, TransducerBeamOptions
+from fastconformer.transducer.host_decoder import HostDecoder
+from fastconformer.transducer.weights import array_of
+
+if TYPE_CHECKING:  # runtimes without torch search by CTC too
+    from torch import Tensor
+
+    from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
+    from fastconformer.transducer.beam import BeamSearch
+    from fastconformer.transducer.decoder import Decoder
+
+Frames = Any
+"""[B, S, C] or what a head makes of them: a tensor or an array."""
+MOST_KEPT = 256
+"""Sets of words to favour whose tables are kept for the next recording that has them."""
+OPEN_FRAMES = 250
+"""Frames whose label sequences there is room for in a search by CTC of frames that come in parts."""
+INTERNAL_SHARE = 1 / 3
+"""Default weight of the internal language model in parts of that of a language model of pieces (chosen in
+docs/log/transducers.md)."""
+BEAM = 4
+"""Label sequences that a search keeps where options ask for several transcripts and for no beam."""
+
+Find = Callable[[Frames, list[int], list[ctc.Scorer | None], int], list[list[Hypothesis]]]
+"""(encoded_BSC, frames, scorers, max_symbols): the best hypotheses of every utterance, best first."""
+
+
+@dataclass(kw_only=True, slots=True)
+class GatheredFrames:
+    """Frames [S, C] of utterances that come in parts: a thorough search wants all of them."""
+
+    frames: list[int]
+    parts: list[list[np.ndarray]]
+
+
+class SearchDecoding:
+    """Decoding as options say, made once, since a language model takes time to read."""
+
+    def __init__(
+        self,
+        find: Find,
+        pieces: Pieces,
+        options: DecodingOptions,
+        scorer: ctc.Scorer | None,
+        in_parts: "TransducerDecoding | BeamDecoding | CTCBeamDecoding | None" = None,
+        host_search: HostBeamSearch | None = None,
+    ) -> None:
+        """`scorer`: what `language_of` makes of the options.
+        `in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
+        `host_search`: what searches arrays that come in parts.
+        """
+        self.find, self.pieces, self.options, self.in_parts = find, pieces, options, in_parts
+        self.host_search, self.scorer = host_search, scorer
+        self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
+        self._lock = threading.Lock()  # batches are decoded in several threads
+
+    def start(self, batch: int) -> GatheredFrames:
+        """`batch` utterances before their first frames."""
+        return GatheredFrames(frames=[0] * batch, parts=[[] for _ in range(batch)])
+
+    def end(
+        self, progress: GatheredFrames, *, max_symbols: int = 10, hot_words: Sequence[Iterable[str]] | None = None
+    ) -> list[Hypothesis]:
+        """What is in the utterances, all of whose frames have come."""
+        longest = max(progress.frames, default=0)
+        if not longest:
+            return [NOTHING for _ in progress.parts]
+        width = next(part.shape[1] for parts in progress.parts for part in parts)
+        encoded_BSC = np.zeros((len(progress.parts), longest, width), np.float32)
+        for row_SC, parts, count in zip(encoded_BSC, progress.parts, progress.frames, strict=True):
+            np.concatenate([row_SC[:0], *parts], out=row_SC[:count])
+        return self(encoded_BSC, progress.frames, max_symbols=max_symbols, hot_words=hot_words)
+
+    def __call__(
+        self,
+        encoded_BSC: Frames,
+        frames_B: "Tensor | Sequence[int]",
+        *,
+        progress: GatheredFrames | None = None,
+        max_symbols: int = 10,
+        hot_words: Sequence[Iterable[str]] | None = None,
+    ) -> list[Hypothesis]:
+        """The best hypothesis of every utterance, with the others as its `alternatives`; with `progress`, at its `end`.
+
+        `hot_words`: words or phrases of each utterance, besides those of the options. Raises ConfigError for words that
+        the pieces cannot spell, and ValueError for lengths that do not fit.
+        """
+        counts = [int(count) for count in frames_B]
+        if progress is not None:
+            for b, (encoded_SC, count) in enumerate(zip(encoded_BSC, counts, strict=True)):
+                progress.parts[b].append(array_of(encoded_SC[:count]))
+                progress.frames[b] += count
+            return [NOTHING for _ in counts]
+        words = [()] * len(counts) if hot_words is None else [tuple(own) for own in hot_words]
+        if len(words) != len(counts):
+            raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
+        found = self.find(encoded_BSC, counts, [self.scorer_with(own) for own in words], max_symbols)
+        return [own[0]._replace(alternatives=tuple(own[1:])) if own else NOTHING for own in found]
+
+    def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
+        """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
+        if not hot_words:
+            return self.scorer
+        with self._lock:
+            found = self._with_words.get(hot_words)
+            if found is None:
+                found = self._with_words[hot_words] = self._made_with(hot_words)
+            if len(self._with_words) > MOST_KEPT:
+                del self._with_words[next(iter(self._with_words))]
+        return found
+
+    def _made_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer:
+        boosts = dict.fromkeys((*self.options.hot_words, *hot_words), self.options.hot_word_boost)
+        try:
+            return (self.scorer or ctc.Scorer(self.pieces.labels)).with_hot_words(boosts)
+        except ValueError as error:
+            raise ConfigError(f"decoding: {error}") from None
+
+
+def language_of(pieces: Pieces, options: DecodingOptions) -> ctc.Scorer | None:
+    """What options know of the language. Raises ConfigError for words or files that cannot be used."""
+    return scorer_of(pieces.labels, options) if options.knows_language else None
+
+
+def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> float:
+    """How much of a transducer's internal language model is taken off, where `scorer` has one that takes its place."""
+    if scorer is None or scorer.ngram is None:
+        return 0.0
+    if options.internal_weight is not None:
+        return options.internal_weight
+    return INTERNAL_SHARE * options.weight if scorer.options.unit == "token" else 0.0
+
+
+def of_transducer(
+    decoder: "Callable[[], Decoder]",
+    search: "Callable[[TransducerBeamOptions], BeamSearch]",
+    pieces: Pieces,
+    options: DecodingOptions,
+) -> SearchDecoding:
+    """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted. Needs torch.
+
+    Raises ConfigError for words or files that cannot be used, and for a thorough search, which is one by CTC.
+    """
+    import torch
+
+    from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
+
+    _refuse_thorough(options)
+    scorer = language_of(pieces, options)
+    internal = internal_weight_of(options, scorer)
+    in_parts: TransducerDecoding | BeamDecoding | None = None
+    if not options.beam and options.n_best == 1:
+        greedy = decoder()
+        in_parts = TransducerDecoding(greedy, pieces, internal) if greedy.is_native else None
+
+        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            how: dict[str, Any] = {"max_symbols": max_symbols, "scorers": scorers, "internal_weight": internal}
+            found = greedy(torch.as_tensor(encoded_BSC).cpu(), counts, **how)
+            return [[hypothesis_of(one, pieces)] for one in found]
+
+    else:
+        beam = search(_beam_of(options, internal))
+        in_parts = BeamDecoding(beam, pieces) if beam.is_native else None
+
+        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            found = beam(torch.as_tensor(encoded_BSC), counts, max_symbols=max_symbols, scorers=scorers)
+            return _hypotheses(found, pieces)
+
+    return SearchDecoding(find, pieces, options, scorer, in_parts)
+
+
+def of_host_decoder(decoder: HostDecoder, pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
+    """By a transducer without torch: a beam search, or greedily where there is no beam and one transcript is wanted.
+
+    Raises ConfigError for words or files that cannot be used, for a thorough search, and for a beam where there is no
+    native library.
+    """
+    _refuse_thorough(options)
+    scorer = language_of(pieces, options)
+    internal = internal_weight_of(options, scorer)
+    if not options.beam and options.n_best == 1:
+
+        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+            how: dict[str, Any] = {"max_symbols": max_symbols, "scorers": scorers, "internal_weight": internal}
+            found = decoder(encoded_BSC, counts, **how)
+            return [[hypothesis_of(one, pieces)] for one in found]
+
+        return SearchDecoding(find, pieces, options, scorer)
+    try:
+        beam = HostBeamSearch(decoder.weights, _beam_of(options, internal), threads=decoder.threads)
+    except ValueError as error:
+        raise ConfigError(f"decoding: {error}") from None
+
+    def search(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+        return _hypotheses(beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers), pieces)
+
+    return SearchDecoding(search, pieces, options, scorer, host_search=beam)
+
+
+def _beam_of(options: DecodingOptions, internal_weight: float) -> TransducerBeamOptions:
+    beam = options.beam or max(BEAM, options.n_best)
+    return TransducerBeamOptions(beam=beam, n_best=options.n_best, internal_weight=internal_weight)
+
+
+def _hypotheses(found: Sequence[Sequence[BeamCandidate]], pieces: Pieces) -> list[list[Hypothesis]]:
+    return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
+
+
+def _refuse_thorough(options: DecodingOptions) -> None:
+    if options.thorough:
+        raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
+
+
+def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
+    """By CTC: a beam search, thorough only if asked for: frames that come in parts are to give what the whole gives.
+
+    `log_probs` makes log_probs_BSV of frames. Raises ConfigError for words, files and options that cannot be used.
+    """
+    refuse_internal_weight(options)
+    scorer = language_of(pieces, options)
+    beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=bool(options.thorough))
+
+    def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
+        log_probs_BSV = log_probs(encoded_BSC)
+        found: list[list[Hypothesis]] = []
+        for b, scorer in enumerate(scorers):
+            own_SV = log_probs_BSV[b, : counts[b]]
+            (hypotheses,) = ctc.beam_search(own_SV[None], [counts[b]], blank=pieces.blank, scorer=scorer, options=beam)
+            found.append([_of_ctc(one, own_SV, pieces) for one in hypotheses])
+        return found
+
+    in_parts = None if beam.thorough else CTCBeamDecoding(log_probs, pieces, beam)
+    return SearchDecoding(find, pieces, options, scorer, in_parts)
+
+
+class CTCBeamDecoding:
+    """A beam search by CTC: pieces are given once all paths that are kept have them."""
+
+    def __init__(self, log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: ctc.BeamOptions) -> None:
+        """`log_probs` makes log_probs_BSV of encoded_BSC."""
+        self.log_probs, self.pieces, self.options = log_probs, pieces, options
+
+    def start(self, batch: int, scorer: ctc.Scorer | None = None) -> DecodingState:
+        """`batch` utterances before their first frames, and what is known of all of them besides the network."""
+        streams = [
+            ctc.BeamStream(
+                len(self.pieces), blank=self.pieces.blank, scorer=scorer, options=self.options, frames=OPEN_FRAMES
+            )
+            for _ in range(batch)
+        ]
+        return DecodingState(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
+
+    def end(self, progress: DecodingState) -> list[Hypothesis]:
+        """What has not been given yet of utterances that end here, with its score and alternatives."""
+        ends = []
+        for stream in progress.streams:
+            best, *others = [
+                self._hypothesis(labels)._replace(score=found.score) for found, labels in stream.readings()
+            ] or [NOTHING]
+            ends.append(best._replace(alternatives=tuple(others)))
+        return ends
+
+    def __call__(
+        self,
+        encoded_BSC: Frames,
+        frames_B: "Tensor | Sequence[int]",
+        *,
+        progress: DecodingState,
+        max_symbols: int = 10,
+    ) -> list[Hypothesis]:
+        """What these frames, after those before, have settled; they are numbered from the very first."""
+        counts = [int(count) for count in frames_B]
+        log_probs_BSV = self.log_probs(encoded_BSC) if any(counts) else np.zeros((len(counts), 0, len(self.pieces)))
+        progress.frames = [n + count for n, count in zip(progress.frames, counts, strict=True)]
+        rows = zip(progress.streams, log_probs_BSV, counts, strict=True)
+        return [self._hypothesis(stream.settle(own_SV[:count])) for stream, own_SV, count in rows]
+
+    def _hypothesis(self, found: ctc.Labels) -> Hypothesis:
+        lengths = [end - start for start, end in zip(found.start_frames, found.end_frames, strict=True)]
+        decoded = DecodedLabels(
+            found.labels,
+            found.start_frames,
+            lengths,
+            [math.exp(log_prob / n) for log_prob, n in zip(found.log_probs, lengths, strict=True)],
+            [entropy / n for entropy, n in zip(found.entropies, lengths, strict=True)],
+        )
+        return hypothesis_of(decoded, self.pieces)
+
+
+def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> Hypothesis:
+    spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
+    finite_SV = np.maximum(log_probs_SV, np.finfo(np.float32).min)  # 0 times the logarithm of 0 is to be 0
+    entropy_S = -(np.exp(finite_SV) * finite_SV).sum(1)
+    decoded = DecodedLabels(
+        found.labels,
+        found.start_frames,
+        [end - start for _, start, end in spans],
+        [math.exp(float(log_probs_SV[start:end, label].mean())) for label, start, end in spans],
+        [float(entropy_S[start:end].mean()) for _, start, end in spans],
+    )
+    return hypothesis_of(decoded, pieces)._replace(score=found.score)

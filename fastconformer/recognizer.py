@@ -1,0 +1,414 @@
+"""A trained model in use: audio in, encoder frames, labels and words with times and confidence out.
+
+Shapes: B utterances or chunks, N samples, F mel bins, T feature frames, S encoder frames, C encoder width, V pieces and
+the blank.
+"""
+
+import copy
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from common.convolution import owned
+from common.devices import distributed
+from common.devices.fastest import Choice, fastest, voice_like
+from common.devices.precision import Precision, float32_math
+from common.features import Features, LogMel, LogMelConfig
+from common.recognition.chunks import AudioChunk
+from common.recognition.decoding import DecodingOptions
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
+from common.recognition.tensors import padded, side_by_side
+from common.recognition.transcripts import Transcript, Word
+from common.runs import checkpoint
+from common.text.pieces import Pieces
+from fastconformer.checkpoints.reading import read_model
+from fastconformer.hearing.greedy import BeamDecoding, CTCDecoding, TransducerDecoding
+from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
+from fastconformer.hearing.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_transducer
+from fastconformer.hearing.streaming import CachedFrames, ChunkedFrames, Pool, Session
+from fastconformer.hypotheses import Hypothesis, joined, transcript_of, words_in
+from fastconformer.network.encoder import EncodedFrames
+from fastconformer.network.fused import cast, fuse
+from fastconformer.network.model import Model
+from fastconformer.network.streaming import lookahead_of, no_such_lookahead
+from fastconformer.transducer.beam import BeamSearch
+from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.weights import array_of, on_host
+
+Head = Literal["auto", "transducer", "ctc"]
+Confidence = Literal["probability", "entropy"]
+STREAM_CHUNK_SECONDS, STREAM_LOOKAHEAD_SECONDS = 2.0, 2.0  # of models that are not made for streaming
+
+
+class Recognizer:
+    """A model with the features that it hears and the pieces that it writes; `head` is what decodes by default.
+
+    `confidence` of words is that of the probabilities of their pieces, or of the entropies of these. `lookaheads` are
+    the numbers of frames that a streaming model may see after a frame, its first choice first; empty where any will do.
+    `Recognizer.model` is prepared for inference. The encoder computes in `precision`, heads in float32.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        features: LogMelConfig,
+        pieces: Pieces,
+        *,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+        head: Head = "auto",
+        confidence: Confidence = "probability",
+        lookaheads: tuple[int, ...] = (),
+        normalize_seconds: float = 0.0,
+    ):
+        if not normalize_seconds >= 0:
+            raise ValueError(f"normalize_seconds = {normalize_seconds}: expected seconds, or 0 for whole recordings")
+        self.window_frames = round(normalize_seconds * features.sample_rate / features.hop_samples)
+        self.device, self.precision, self.pieces = torch.device(device), precision, pieces
+        self.config, self.feature_config = model.cfg, features
+        self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.model = fuse(model).to(self.device)
+        self.model.encoder = cast(self.model.encoder, precision)
+        owned(self.model)
+        self.log_mel = LogMel(features).to(self.device).eval()
+        if head == "auto":
+            head = "ctc" if model.prediction is None else "transducer"
+        if (head == "ctc" and model.ctc is None) or (head == "transducer" and model.prediction is None):
+            raise checkpoint.CheckpointError(f"head = {head}: this model has no such head")
+        self.head, self.confidence, self.lookaheads = head, confidence, lookaheads
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return self.feature_config.sample_rate
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that it writes, where the model says."""
+        return ()
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Length of the chunks, in seconds, that long recordings are heard in."""
+        return ChunkOptions.chunk_seconds
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples of audio from one encoder frame to the next."""
+        return self.feature_config.hop_samples * self.config.encoder.subsampling
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """Seconds from one encoder frame to the next."""
+        return self.samples_per_frame / self.feature_config.sample_rate
+
+    def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
+        """Log-mel features, float32, of audio at feature_config.sample_rate Hz, samples_B valid samples each."""
+        with torch.no_grad():
+            given = (part.to(self.device, non_blocking=True) for part in (audio_BN, samples_B))
+            return self.log_mel(*given, window_frames=self.window_frames)
+
+    @torch.inference_mode()
+    def encode(self, features_BFT: Tensor, frames_B: Tensor) -> EncodedFrames:
+        """encoded_BSC in float32 of features with frames_B valid frames each, and how many S frames those are."""
+        with float32_math(self.precision):
+            encoded_BSC, frames_B = self.model(features_BFT.to(self.device), frames_B.to(self.device))
+        return EncodedFrames(encoded_BSC.float(), frames_B)
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        encoded_BSC: Tensor,
+        frames_B: Tensor | Sequence[int],
+        *,
+        max_symbols: int = 10,
+        head: Head = "auto",
+        decoder: SearchDecoding | None = None,
+        hot_words: Sequence[Iterable[str]] | None = None,
+    ) -> list[Hypothesis]:
+        """Greedy, exact: of RNN-T and TDT at most `max_symbols` pieces without moving on. Raises ValueError.
+
+        `head` is by default that of the recogniser. With a `decoder` (the method of that name, which has a head of its
+        own) as its options say. `hot_words`: words or phrases to favour in each utterance.
+        """
+        if decoder is None and hot_words is None:
+            return self.decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
+        decoder = decoder or self.decoder(head=head)
+        return decoder(encoded_BSC, frames_B, max_symbols=max_symbols, hot_words=hot_words)
+
+    def decoder(self, options: DecodingOptions | None = None, *, head: Head = "auto") -> SearchDecoding:
+        """What `decode` and `transcribe` decode with, if not greedily by the network alone.
+
+        A language model is of words, or of pieces where most of its words are pieces. Raises ConfigError for words or
+        files that cannot be used.
+        """
+        options = options or DecodingOptions()
+        if (self.head if head == "auto" else head) == "ctc":
+            return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
+        weights = self.model.decoder_weights()
+        return of_transducer(
+            lambda: Decoder(on_host(weights)), lambda beam: BeamSearch(weights, beam), self.pieces, options
+        )
+
+    @torch.inference_mode()
+    def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
+        """log_probs_BSV of pieces and blank, float32. Raises ValueError for a model without CTC head."""
+        if self.model.ctc is None:
+            raise ValueError("this model has no CTC head: decode with its transducer")
+        return self.model.ctc(encoded_BSC.to(self.device)).log_softmax(-1)
+
+    def transcribe(
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float = ChunkOptions.chunk_seconds,
+        left_seconds: float = ChunkOptions.left_seconds,
+        right_seconds: float = ChunkOptions.right_seconds,
+        whole_seconds: float = ChunkOptions.whole_seconds,
+        max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[Iterable[str]] | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
+    ) -> list[Transcript]:
+        """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
+
+        Recordings longer than `whole_seconds` are encoded in chunks with context on both sides, and decoded in one go.
+        `decoder`: see the method of that name; by default greedy. `hot_words`: words or phrases to favour in each
+        recording.
+        With on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its AudioError is
+        raised. Raises ValueError for impossible lengths.
+        """
+        return list(
+            self.stream(
+                recordings,
+                batch_size=batch_size,
+                chunk_seconds=chunk_seconds,
+                left_seconds=left_seconds,
+                right_seconds=right_seconds,
+                whole_seconds=whole_seconds,
+                max_symbols=max_symbols,
+                decoder=decoder,
+                hot_words=hot_words,
+                on_error=on_error,
+            )
+        )
+
+    def stream(
+        self,
+        recordings: Iterable[Source],
+        *,
+        batch_size: int = 8,
+        chunk_seconds: float = ChunkOptions.chunk_seconds,
+        left_seconds: float = ChunkOptions.left_seconds,
+        right_seconds: float = ChunkOptions.right_seconds,
+        whole_seconds: float = ChunkOptions.whole_seconds,
+        max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[Iterable[str]] | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
+    ) -> Iterator[Transcript]:
+        """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
+        chunks = ChunkOptions(
+            chunk_seconds=chunk_seconds, left_seconds=left_seconds, right_seconds=right_seconds,
+            whole_seconds=whole_seconds,
+        )  # fmt: skip
+        given = read_ahead(recordings, self._read, on_error=on_error)
+        if hot_words is not None:
+            decoder = decoder or self.decoder()
+            given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
+        for heard in recognised(
+            given,
+            cut=lambda samples: self._pieces(samples, chunks),
+            encode=lambda samples: self.encode(*self.features(*padded(samples, self.device))).encoded_BSC,
+            decode=lambda encoded_BSC, frames, own: self.decode(
+                encoded_BSC,
+                frames,
+                max_symbols=max_symbols,
+                decoder=decoder,
+                hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
+            ),
+            join=torch.cat,
+            decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
+            batch_size=batch_size,
+            several=side_by_side if self.device.type == "cpu" else map,
+        ):
+            yield self._transcript(*heard)
+
+    def pool(
+        self,
+        *,
+        lookahead: int | None = None,
+        chunk_seconds: float = STREAM_CHUNK_SECONDS,
+        left_seconds: float = ChunkOptions.left_seconds,
+        max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+    ) -> Pool:
+        """A pool of sessions (`session`) that share the steps of the network: hundreds of streams at once.
+
+        Options are those of `session`; words to favour are of each `Pool.session`.
+        """
+        longest = lookahead_of(self.config.encoder, self.feature_config)
+        if lookahead is not None and lookahead < 0:
+            raise ValueError(f"lookahead = {lookahead}: expected a number of encoder frames, at least 0")
+        if longest is not None:
+            if lookahead and self.config.encoder.attention == "regular":
+                raise ValueError(f"lookahead = {lookahead}: no frame of this model sees one after it; expected 0")
+            if error := no_such_lookahead(lookahead, self.lookaheads):
+                raise ValueError(error)
+            cached = CachedFrames(self, longest if lookahead is None else lookahead)
+            return Pool(self, cached, max_symbols=max_symbols, decoder=decoder)
+        options = ChunkOptions(chunk_seconds=chunk_seconds, left_seconds=left_seconds)
+        chunk, left, right = self._frames(options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
+        frames = ChunkedFrames(self, chunk=chunk, left=left, lookahead=right if lookahead is None else lookahead)
+        return Pool(self, frames, max_symbols=max_symbols, decoder=decoder)
+
+    def session(
+        self,
+        *,
+        lookahead: int | None = None,
+        chunk_seconds: float = STREAM_CHUNK_SECONDS,
+        left_seconds: float = ChunkOptions.left_seconds,
+        max_symbols: int = 10,
+        decoder: SearchDecoding | None = None,
+        hot_words: Iterable[str] = (),
+    ) -> Session:
+        """A stream of audio to `feed` and to `finish`, recognised while it comes. Raises ValueError.
+
+        `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
+        with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
+        encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them. `decoder`: see
+        the method of that name; with one transcript. `hot_words`: words or phrases to favour.
+        """
+        words = tuple(hot_words)
+        return self.pool(
+            lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds, max_symbols=max_symbols,
+            decoder=self.decoder() if words and decoder is None else decoder,
+        ).session(hot_words=words)  # fmt: skip
+
+    def decoding(self, head: Head = "auto") -> TransducerDecoding | CTCDecoding:
+        """Greedy decoding by `head`, by default that of the recogniser, also of frames that come in parts."""
+        if (self.head if head == "auto" else head) == "ctc":
+            return CTCDecoding(self.ctc_log_probs, self.pieces)
+        return TransducerDecoding(self._decoder, self.pieces)
+
+    def _decode_parts(
+        self,
+        parts: Iterable[Tensor],
+        max_symbols: int,
+        decoder: SearchDecoding | None = None,
+        hot_words: tuple[str, ...] = (),
+    ) -> Hypothesis:
+        if decoder is not None and decoder.in_parts is None:
+            kept = decoder.start(1)
+            for encoded_SC in parts:
+                decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
+            return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
+        decoding: TransducerDecoding | BeamDecoding | CTCDecoding | CTCBeamDecoding = self.decoding()
+        scorer = None
+        if decoder is not None and decoder.in_parts is not None:
+            decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)
+        progress = decoding.start(1, scorer)
+        hypotheses = [
+            decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]
+            for encoded_SC in parts
+        ]
+        return joined([*hypotheses, *decoding.end(progress)], self.pieces)
+
+    @functools.cached_property
+    def _decoder(self) -> Decoder:
+        return Decoder(self.model.decoder_weights())
+
+    def _read(self, source: Source) -> Recording:
+        return read_heard(source, self.feature_config.sample_rate, long_seconds=LONG_SECONDS)
+
+    def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
+        """So many samples of a recording, whole or in chunks with context on both sides."""
+        n_frames = self.model.encoder.output_frames(self.feature_config.frames(samples))
+        lengths = self._frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
+        whole = chunks.whole_seconds / self.seconds_per_frame
+        return cut(samples, n_frames, lengths, whole=whole, samples_per_frame=self.samples_per_frame)
+
+    def _frames(self, chunk_seconds: float, *context_seconds: float) -> list[int]:
+        """Encoder frames of a chunk, at least one, and of context, in whole chunks of attention."""
+        step = attention_step(self.model.encoder.cfg)
+        return whole_chunks(chunk_seconds, *context_seconds, seconds_per_frame=self.seconds_per_frame, step=step)
+
+    def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
+        error = recording.failure
+        if is_nan:
+            advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
+            error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
+        return transcript_of(recording, hypothesis, self.words, seconds_per_frame=self.seconds_per_frame, error=error)
+
+    def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
+        """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""
+        sure = hypothesis.entropy_confidence if self.confidence == "entropy" else hypothesis.confidence
+        return words_in(hypothesis, sure, self.pieces, recording, seconds_per_frame=self.seconds_per_frame)
+
+
+def load(
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: Choice = "fp32",
+    ema: bool | None = None,
+    head: Head = "auto",
+    confidence: Confidence = "probability",
+    lookahead: int | None = None,
+    local_attention: tuple[int, int] | None = None,
+    normalize_seconds: float = 0.0,
+    noise_floor: float | None = None,
+) -> Recognizer:
+    """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
+
+    `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
+    decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
+    `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most; one of
+    `Recognizer.lookaheads`.
+    `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
+    `normalize_seconds`: of models whose features are normalised, over how many seconds around a frame; 0 for all that
+    is encoded with it. For recordings of several voices, by models of single sentences.
+    `noise_floor` in place of that of its features; 0 is the original without dither.
+    `precision`: "auto" measures (`common.devices.fastest`). Raises CheckpointError for what is missing, damaged or not
+    known.
+    """
+    chosen = distributed.pick_device(device)
+    model, imported = read_model(Path(path), ema=ema)
+    if noise_floor is not None:
+        imported = imported._replace(features=replace(imported.features, noise_floor=noise_floor))
+    if lookahead is not None:
+        encoder = model.cfg.encoder
+        if encoder.attention != "chunked" or lookahead < 0:
+            raise checkpoint.CheckpointError(f"{path}: lookahead = {lookahead}: its attention is not in chunks")
+        if error := no_such_lookahead(lookahead, imported.lookaheads):
+            raise checkpoint.CheckpointError(f"{path}: {error}")
+        model.encoder.cfg = replace(encoder, right_frames=lookahead)
+    if local_attention is not None:
+        encoder, (left, right) = model.cfg.encoder, local_attention
+        if encoder.attention != "regular" or min(left, right) < 0:
+            raise checkpoint.CheckpointError(
+                f"{path}: local_attention = {left} {right}: expected frames before and after, and a model whose "
+                "attention sees all"
+            )
+        model.encoder.cfg = replace(encoder, left_frames=left, right_frames=right)
+    model.cfg = replace(model.cfg, encoder=model.encoder.cfg)
+
+    def build(tried: Precision, network: Model) -> Recognizer:
+        return Recognizer(
+            network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,
+            confidence=confidence, lookaheads=imported.lookaheads, normalize_seconds=normalize_seconds,
+        )  # fmt: skip
+
+    if precision == "auto":
+        audio_BN = torch.from_numpy(voice_like(imported.features.sample_rate))[None]
+        features = LogMel(imported.features).eval()(audio_BN, torch.tensor([audio_BN.shape[1]]))
+        return fastest(
+            lambda tried: build(tried, copy.deepcopy(model)), lambda asr: asr.encode(*features).encoded_BSC, chosen
+        )
+    return build(precision, model)

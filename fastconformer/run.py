@@ -1,0 +1,104 @@
+"""A training run: its data and pieces, its network and what follows it, new or as the checkpoint says."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from common.data.loading import SpeechDataset
+from common.data.manifest import ManifestError, Utterance
+from common.features import LogMel
+from common.recognition.training import log_letters
+from common.runs.checkpoint import CheckpointError
+from common.runs.run_directory import RunDirectory
+from common.text.language import Spelling
+from common.text.pieces import Pieces, train_pieces
+from common.text.vocabulary import VocabularyError
+from common.training.batch_norm import synchronized
+from common.training.epochs import Epochs
+from common.training.learner import Learner, amount_of, size_of
+from common.training.state import TrainingState
+from fastconformer import data
+from fastconformer.checkpoints import own, reading
+from fastconformer.checkpoints.imported import Imported
+from fastconformer.config import Config
+from fastconformer.network.model import Model
+
+NAME = "fastconformer"  # checkpoints in a run directory start with it
+DEPENDS_ON = ("model", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples")
+
+
+def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported | None]:
+    """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError.
+
+    A run that goes on needs no checkpoint but its own.
+    """
+    start = reading.read(cfg.checkpoint) if cfg.checkpoint is not None and directory.saved is None else None
+    theirs = None if start is None else replace(cfg, model=start.model, features=start.features)
+    return directory.adopted(cfg, theirs, ("model", "features")), start
+
+
+class Run:
+    """What a training step uses. Raises CheckpointError and the readers' errors."""
+
+    def __init__(self, cfg: Config, start: Imported | None, directory: RunDirectory):
+        self.cfg, self.directory, self.world = cfg, directory, directory.world
+        directory.compare(cfg, depends_on=DEPENDS_ON)
+        known = self._known_pieces(start)
+        self.spelling = data.spelling_of(cfg.data, known)
+        utterances = self._utterances(training=True)
+        validation = self._utterances(training=False) if cfg.data.validation else None
+        if isinstance(self.spelling, Spelling):
+            log_letters(self.spelling, cfg.data, directory.log.event)
+        self.pieces = known or self._learned_pieces(utterances)
+        torch.manual_seed(cfg.seed)  # the same initial weights in every process
+        self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
+        if cfg.checkpoint is not None and start is not None and directory.saved is None:
+            directory.start_from(self.model, start.weights, cfg.checkpoint, cfg.from_checkpoint)
+        if cfg.sync_batch_norm:
+            synchronized(self.model)
+        self.learner = Learner(self.model, cfg, self.world)
+        extra = {"format": own.FORMAT, "pieces": own.encoded_pieces(self.pieces)}
+        self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra)
+        self.learner.join()
+        self.log_mel = LogMel(cfg.features).to(self.world.device)
+        self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
+        self.validation: SpeechDataset | None = None
+        if validation is not None:
+            self.validation = data.speech_dataset(validation, cfg, None, training=False)
+        self.epochs = Epochs([utterance.seconds for utterance in utterances], cfg, self.world)
+
+    def describe(self) -> None:
+        """Writes the settings and a line about the run."""
+        of_data = amount_of(self.train_set.utterances, "utterances")
+        facts = (size_of(self.model), f"{self.pieces.blank} pieces", of_data, self.epochs.about)
+        self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
+
+    def frames(self, samples_B: Tensor) -> Tensor:
+        """frames_B that the encoder gives for so many samples."""
+        return self.model.encoder.output_frames(self.cfg.features.frames(samples_B))
+
+    def _utterances(self, *, training: bool) -> list[Utterance]:
+        utterances, left_out = data.read_utterances(self.cfg, training=training, spelling=self.spelling)
+        self.directory.left_out(left_out)
+        return utterances
+
+    def _known_pieces(self, start: Imported | None) -> Pieces | None:
+        """Those of the checkpoint that the run goes on from or starts with. Raises CheckpointError."""
+        if self.directory.saved is not None and "pieces" in self.directory.saved:
+            return own.decoded_pieces(self.directory.saved["pieces"], self.cfg.model.pieces)
+        if start is None or self.cfg.from_checkpoint != "architecture":
+            return None
+        try:
+            start.pieces.encode("")
+        except VocabularyError as error:
+            told = "has no SentencePiece model, without which texts cannot be cut"
+            raise CheckpointError(f"{self.cfg.checkpoint}: {told} ({error})") from None
+        return start.pieces
+
+    def _learned_pieces(self, utterances: list[Utterance]) -> Pieces:
+        cfg = self.cfg
+        try:
+            return train_pieces((u.text for u in utterances), size=cfg.model.pieces, kind=cfg.data.piece_kind)
+        except VocabularyError as error:
+            raise ManifestError(f"{error}; set --model.pieces") from None

@@ -1,0 +1,159 @@
+"""Calls the CUDA side of the native losses through ctypes, on the current stream, with memory from torch's allocator.
+
+Nothing here waits for the device, so that a loss may be captured in a CUDA graph. Shapes: B utterances, T frames,
+U positions, W outputs of the joint, F frames of a tile.
+"""
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from ctypes import POINTER, c_int32, c_int64, c_size_t, c_void_p
+
+import torch
+from torch import Tensor
+
+from ctc import native
+from fastconformer.transducer._library import LIBRARY, load_cuda
+from fastconformer.transducer._loss_library import (
+    TransducerLossOptions,
+    TransducerProblem,
+    TransducerTargets,
+    call,
+    problem_of,
+    set_strides,
+)
+
+MOST_DURATIONS = 256
+"""`TRANSDUCER_MOST_DURATIONS` of transducer_loss.h."""
+MOST_CELLS = 2**31 - 1
+PROTOTYPES = {
+    "transducer_lattices_bytes_cuda": (POINTER(TransducerProblem), POINTER(c_size_t)),
+    "transducer_loss_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 7),
+    "transducer_begin_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 5),
+    "transducer_read_frames_cuda": (POINTER(TransducerProblem), c_void_p, c_int64, c_int64, *(c_void_p,) * 3),
+    "transducer_walk_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 3),
+    "transducer_gradient_cuda": (POINTER(TransducerProblem), c_void_p, c_void_p, c_int64, c_int64, *(c_void_p,) * 4),
+    "transducer_decode_begin_cuda": (c_void_p, c_void_p, c_void_p),
+    "transducer_decode_steps_cuda": (c_void_p, c_void_p, c_int64, c_void_p),
+}
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The CUDA library with its losses declared, or None where it was never built."""
+    found = load_cuda()
+    return None if found is None else declare(found)
+
+
+def declare(found: ctypes.CDLL) -> ctypes.CDLL:
+    """Says which arguments the functions of transducer_loss.h take."""
+    for name, arguments in PROTOTYPES.items():
+        function = getattr(found, name)
+        function.restype, function.argtypes = c_int32, arguments
+    return found
+
+
+def serves(logits_BTUW: Tensor) -> bool:
+    """Whether tensors of this device are the CUDA library's."""
+    return logits_BTUW.is_cuda and library() is not None
+
+
+def can_compute(shape: Sequence[int], options: TransducerLossOptions) -> bool:
+    """Whether a batch [B, T, U] of such options is not too large for the kernels."""
+    batch, frames, positions = shape
+    return batch * frames * positions <= MOST_CELLS and len(options.durations) <= MOST_DURATIONS
+
+
+def losses(
+    logits_BTUW: Tensor, labels: TransducerTargets, options: TransducerLossOptions, *, wants_gradient: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The losses, float64 [B], and the lattices that `gradient` reads. On the device, outputs of a cell adjacent.
+
+    An utterance whose lengths or labels do not fit has loss and gradient NaN: to raise an error would be to wait.
+    """
+    lattices = Lattices(logits_BTUW.dtype, logits_BTUW.shape, labels, options, wants_gradient=wants_gradient)
+    set_strides(lattices.problem, "logits", logits_BTUW)
+    losses_B = lattices.empty_losses()
+    pointers = (logits_BTUW.data_ptr(), *labels.pointers, losses_B.data_ptr(), lattices.memory.data_ptr())
+    lattices.launch("transducer_loss_cuda", *pointers)
+    return losses_B, lattices.memory
+
+
+def gradient(
+    logits_BTUW: Tensor,
+    labels: TransducerTargets,
+    options: TransducerLossOptions,
+    scale_B: Tensor,
+    lattices: Tensor,
+    out_BTUW: Tensor,
+) -> None:
+    """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of losses times `scale_B` (float64)."""
+    Lattices(logits_BTUW.dtype, logits_BTUW.shape, labels, options, memory=lattices).write_gradient(
+        0, logits_BTUW, scale_B, out_BTUW
+    )
+
+
+class Lattices:
+    """The lattices of a batch whose logits may be made in tiles of frames: read all, walk, then ask for gradients."""
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        shape: Sequence[int],
+        labels: TransducerTargets,
+        options: TransducerLossOptions,
+        *,
+        wants_gradient: bool = True,
+        memory: Tensor | None = None,
+    ) -> None:
+        """`shape`: [B, T, U, W]. `memory` is what others left in theirs, to go on with gradients."""
+        self._labels = labels
+        self.problem, self._durations = problem_of(dtype, shape, options)
+        self.problem.targets_stride, self.problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
+        if memory is None:
+            count = c_size_t()
+            call(loaded().transducer_lattices_bytes_cuda, self.problem, count)
+            memory = torch.zeros(count.value, dtype=torch.uint8, device=labels.frames_B.device)
+        self.memory = memory
+
+    def begin(self) -> None:
+        """Looks at the lengths and the labels."""
+        self.launch("transducer_begin_cuda", *self._labels.pointers, self.memory.data_ptr())
+
+    def read(self, first: int, logits_BFUW: Tensor) -> None:
+        """Reads the logits of frames from number `first` on, outputs of a cell adjacent."""
+        set_strides(self.problem, "logits", logits_BFUW)
+        pointers = (self._labels.targets_BL.data_ptr(), self.memory.data_ptr())
+        arguments = (logits_BFUW.data_ptr(), first, logits_BFUW.shape[1], *pointers)
+        self.launch("transducer_read_frames_cuda", *arguments)
+
+    def walk(self) -> Tensor:
+        """The losses, float64 [B]."""
+        losses_B = self.empty_losses()
+        self.launch("transducer_walk_cuda", losses_B.data_ptr(), self.memory.data_ptr())
+        return losses_B
+
+    def write_gradient(self, first: int, logits_BFUW: Tensor, scale_B: Tensor, out_BFUW: Tensor) -> None:
+        """Fills `out_BFUW`, which may be the logits, with the gradient of frames from number `first` on."""
+        set_strides(self.problem, "logits", logits_BFUW)
+        set_strides(self.problem, "gradient", out_BFUW)
+        pointers = (self._labels.targets_BL.data_ptr(), scale_B.data_ptr(), self.memory.data_ptr())
+        arguments = (logits_BFUW.data_ptr(), out_BFUW.data_ptr(), first, logits_BFUW.shape[1], *pointers)
+        self.launch("transducer_gradient_cuda", *arguments)
+
+    def empty_losses(self) -> Tensor:
+        """Where a call puts them."""
+        return torch.empty(self.problem.batch, dtype=torch.float64, device=self.memory.device)
+
+    def launch(self, name: str, *arguments: object) -> None:
+        """Calls a function of the library on the device of the lattices, with its current stream."""
+        with native.current_stream(self.memory.device) as stream:
+            call(getattr(loaded(), name), self.problem, *arguments, stream)
+
+
+def loaded() -> ctypes.CDLL:
+    """The CUDA library; RuntimeError where it was never built."""
+    found = library()
+    if found is None:
+        raise RuntimeError(f"the CUDA library is not built: run `{LIBRARY.command}` where nvcc is on the PATH")
+    return found

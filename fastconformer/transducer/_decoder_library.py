@@ -1,0 +1,261 @@
+"""Calls the native decoder through ctypes: structures of `include/transducer_decode.h`, and weights as it reads them.
+
+Arrays alone, no torch: runtimes without it decode with the same library.
+
+Shapes: B utterances, S encoder frames, C encoder width, H prediction network, J joint, V labels and blank, W outputs.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fastconformer.hypotheses import DecodedLabels
+from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, arrays_of
+
+if TYPE_CHECKING:  # scorers are of `ctc` with torch
+    from ctc import Scorer
+
+ALIGNMENT = 64  # bytes, as the vector units of the kernels like it
+PANEL = 32
+"""Widths are padded to a multiple of it, and so many rows of a packed matrix lie beside each other."""
+
+
+class NetworkStruct(Structure):
+    """`transducerNetwork`."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("classes", "encoder", "hidden", "joint", "layers", "duration_count")),
+        *((name, c_void_p) for name in ("durations", "first_gates", "gate_weights", "gate_biases")),
+        *((name, c_void_p) for name in ("encoder_weights", "encoder_bias", "prediction_weights")),
+        *((name, c_void_p) for name in ("output_weights", "output_bias", "output_rows")),
+        ("activation", c_int32),
+    )
+
+
+class DecodeOptionsStruct(Structure):
+    """`transducerDecodeOptions`."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("max_symbols", "slots", "window", "window_rows")),
+        *((name, c_int32) for name in ("threads", "instruction_set")),
+        *((name, c_double) for name in ("internal_weight", "internal_most")),
+    )
+
+
+@functools.cache
+def functions() -> ctypes.CDLL | None:
+    """The CPU library with the decoder declared, or None where it is not built and cannot be."""
+    library = load_cpu()
+    if library is None:
+        return None
+    library.transducer_decode_workspace.argtypes = (
+        POINTER(NetworkStruct),
+        POINTER(DecodeOptionsStruct),
+        POINTER(c_size_t),
+    )
+    library.transducer_decode.argtypes = (
+        *(POINTER(NetworkStruct), POINTER(DecodeOptionsStruct), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
+        *(*(c_void_p,) * 11, POINTER(c_int64)),
+    )
+    return library
+
+
+class ScorerTables:
+    """Pointers to `ctc_scorer` for every utterance, NULL for None; equal scorers have one table."""
+
+    def __init__(self, scorers: "Sequence[Scorer | None]") -> None:
+        different = {id(scorer): scorer for scorer in scorers if scorer is not None}
+        tables = {key: scorer.table() for key, scorer in different.items()}
+        addresses = [None if scorer is None else ctypes.addressof(tables[id(scorer)]) for scorer in scorers]
+        self._kept: tuple[Any, ...] = (tables, tuple(scorers))
+        self._pointers = (c_void_p * len(addresses))(*addresses)
+        self.address = ctypes.addressof(self._pointers) if any(addresses) else None
+
+
+class DecoderResult(NamedTuple):
+    """What the decoder found, in rows of which each utterance fills the first `counts_B`."""
+
+    tokens_BN: np.ndarray
+    frames_BN: np.ndarray
+    durations_BN: np.ndarray
+    confidences_BN: np.ndarray
+    entropies_BN: np.ndarray
+    counts_B: np.ndarray
+
+
+def decoded_of(found: DecoderResult, *, has_durations: bool) -> list[DecodedLabels]:
+    """The same by utterance, as lists."""
+    counts = found.counts_B.tolist()
+    longest = max(counts, default=0)
+    columns = [part[:, :longest] for part in found[:5]]
+    return [
+        DecodedLabels(
+            columns[0][n, :count].tolist(),
+            columns[1][n, :count].tolist(),
+            columns[2][n, :count].tolist() if has_durations else None,
+            columns[3][n, :count].tolist(),
+            columns[4][n, :count].tolist(),
+        )
+        for n, count in enumerate(counts)
+    ]
+
+
+class Placed(NamedTuple):
+    """An array where kernels read it: what holds it, and its address."""
+
+    kept: object
+    address: int | None
+
+
+def in_memory(array: np.ndarray) -> Placed:
+    """Where it is."""
+    return Placed(array, array.ctypes.data)
+
+
+class NativeNetwork:
+    """Weights as the kernels read them: padded, packed, and the first layer's input gates as a table of the labels."""
+
+    def __init__(self, weights: DecoderWeights, place: Callable[[np.ndarray], "Placed"] | None = None) -> None:
+        """`weights`: tensors or arrays. `place` puts an array where the kernels read it; by default it stays."""
+        own: Any = arrays_of(weights)
+        classes, hidden = own.embedding.shape
+        first, *others = own.lstm
+        table_VG = own.embedding @ first.input_weight.T + (first.input_bias + first.hidden_bias)
+        place = place or in_memory
+        gate_weights = [place(_packed(_gates(first.hidden_weight)))]
+        gate_biases = [Placed(None, None)]
+        for layer in others:
+            both = np.concatenate([_widened(layer.input_weight), _widened(layer.hidden_weight)], axis=1)
+            gate_weights.append(place(_packed(_gates(both))))
+            gate_biases.append(place(aligned(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0])))
+        outputs = [own.output_weight[:classes], own.output_weight[classes:]]
+        biases = [own.output_bias[:classes], own.output_bias[classes:]]
+        self.durations = np.array(own.durations, np.int32)
+        arrays = [
+            aligned(_gates(table_VG.T).T),
+            _packed(_lengthened(own.encoder_weight)),
+            aligned(_lengthened((own.encoder_bias + own.prediction_bias)[:, None])[:, 0]),
+            _packed(_lengthened(_widened(own.prediction_weight))),
+            _packed(np.concatenate([_lengthened(_widened(part)) for part in outputs])),
+            aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
+        ]
+        placed = [place(array) for array in arrays]
+        rows = aligned(_widened(outputs[0])) if place is in_memory else None  # kernels of a GPU take no language model
+        self._kept = [rows, *(part.kept for part in (*placed, *gate_weights, *gate_biases))]
+        table, encoder, encoder_bias, prediction, output, output_bias = (part.address for part in placed)
+        pointers = c_void_p * len(own.lstm)
+        self._gate_weights = pointers(*(part.address for part in gate_weights))
+        self._gate_biases = pointers(*(part.address for part in gate_biases))
+        self.network = NetworkStruct(
+            classes=classes,
+            encoder=own.encoder_weight.shape[1],
+            hidden=hidden,
+            joint=own.encoder_weight.shape[0],
+            layers=len(own.lstm),
+            duration_count=len(own.durations),
+            durations=self.durations.ctypes.data if own.durations else None,
+            first_gates=table,
+            gate_weights=ctypes.addressof(self._gate_weights),
+            gate_biases=ctypes.addressof(self._gate_biases),
+            encoder_weights=encoder,
+            encoder_bias=encoder_bias,
+            prediction_weights=prediction,
+            output_weights=output,
+            output_bias=output_bias,
+            output_rows=None if rows is None else rows.ctypes.data,
+            activation=ACTIVATIONS[own.activation],
+        )
+
+    def decode(
+        self,
+        encoded_BSC: np.ndarray,
+        frames_B: np.ndarray,
+        state: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+        scorers: "Sequence[Scorer | None]" = (),
+        *,
+        max_symbols: int,
+        slots: int,
+        window: int,
+        window_rows: int,
+        threads: int,
+        instruction_set: str = "automatic",
+        internal_weight: float = 0.0,
+    ) -> DecoderResult:
+        """Decodes a batch on the CPU, float32, channels adjacent, lengths (int64) checked; updates `state`.
+
+        Raises ValueError for an utterance whose frames hold NaN.
+        """
+        library = functions()
+        assert library is not None
+        batch, frames, _ = encoded_BSC.shape
+        capacity = frames * max_symbols
+        threads = max(1, min(threads, batch))
+        slots = max(1, min(slots, -(-batch // threads)))
+        choice = DecodeOptionsStruct(
+            *(max_symbols, slots, window, window_rows, threads, INSTRUCTION_SETS[instruction_set]),
+            *(internal_weight, INTERNAL_MOST),
+        )
+        size = c_size_t()
+        if (status := library.transducer_decode_workspace(self.network, choice, size)) != SUCCESS:
+            raise RuntimeError(f"transducer_decode_workspace of the native library answered with status {status}")
+        workspace = aligned(np.zeros(size.value, np.uint8))
+        tokens, emitted, durations = np.empty((3, batch, capacity), np.int32)
+        confidences, entropies = np.empty((2, batch, capacity), np.float32)
+        counts_B, invalid = np.zeros(batch, np.int64), c_int64()
+        tables = ScorerTables(scorers)
+        strides = [encoded_BSC.strides[axis] // encoded_BSC.itemsize for axis in (0, 1)]
+        status = library.transducer_decode(
+            *(self.network, choice, encoded_BSC.ctypes.data, batch, *strides),
+            *(frames_B.ctypes.data, capacity, tokens.ctypes.data, emitted.ctypes.data, durations.ctypes.data),
+            *(confidences.ctypes.data, entropies.ctypes.data, counts_B.ctypes.data),
+            *((None, None) if state is None else (part.ctypes.data for part in state[:2])),
+            *(tables.address, state[2].ctypes.data if state is not None and tables.address else None),
+            *(workspace.ctypes.data, invalid),
+        )
+        if status == INVALID_VALUE and invalid.value >= 0:
+            raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
+        if status != SUCCESS:
+            raise RuntimeError(f"transducer_decode of the native library answered with status {status}")
+        return DecoderResult(tokens, emitted, durations, confidences, entropies, counts_B)
+
+
+def padded(width: int) -> int:
+    """`width`, up to a multiple of `PANEL`."""
+    return -(-width // PANEL) * PANEL
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy whose elements are adjacent, the first at a multiple of ALIGNMENT."""
+    memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _widened(matrix: np.ndarray) -> np.ndarray:
+    """More columns, of 0."""
+    return np.pad(matrix, ((0, 0), (0, padded(matrix.shape[1]) - matrix.shape[1])))
+
+
+def _lengthened(matrix: np.ndarray, value: float = 0.0) -> np.ndarray:
+    """More rows, of `value`."""
+    missing = padded(matrix.shape[0]) - matrix.shape[0]
+    return np.pad(matrix, ((0, missing), (0, 0)), constant_values=value)
+
+
+def _gates(matrix: np.ndarray) -> np.ndarray:
+    """[4H, columns] with H padded in each of the four gates; columns of the state too."""
+    gates = np.concatenate([_lengthened(gate) for gate in np.split(matrix, 4)])
+    return gates if matrix.shape[1] == 1 else _widened(gates)
+
+
+def _packed(matrix: np.ndarray) -> np.ndarray:
+    """[rows / PANEL, columns, PANEL]"""
+    rows, columns = matrix.shape
+    return aligned(matrix.reshape(rows // PANEL, PANEL, columns).swapaxes(1, 2))

@@ -1,0 +1,326 @@
+"""Calls the native losses through ctypes: the structure of `include/transducer_loss.h`, its arguments and statuses.
+
+Shapes: B utterances, T frames, U positions (labels of the longest utterance + 1), W outputs of the joint: V labels and
+the blank, then D durations.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+
+TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
+
+
+class TransducerProblem(Structure):
+    """`transducerProblem` of transducer_loss.h, field by field."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("batch", "frames", "positions", "classes", "blank")),
+        *((name, c_int64) for name in ("logits_batch_stride", "logits_frame_stride", "logits_position_stride")),
+        *((name, c_int64) for name in ("gradient_batch_stride", "gradient_frame_stride", "gradient_position_stride")),
+        *((name, c_int64) for name in ("targets_stride", "duration_count")),
+        ("durations", c_void_p),
+        *((name, c_int32) for name in ("type", "threads", "instruction_set", "loss_only")),
+        *((name, c_double) for name in ("sigma", "fastemit", "skip_below")),
+    )
+
+
+class JointInputs(Structure):
+    """`transducerJoint` of transducer_loss.h, field by field."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("encoded", "predicted")),
+        *((name, c_int64) for name in ("encoded_batch_stride", "encoded_frame_stride")),
+        *((name, c_int64) for name in ("predicted_batch_stride", "predicted_position_stride")),
+        *((name, c_void_p) for name in ("weights", "bias")),
+        ("width", c_int64),
+        ("activation", c_int32),
+    )
+
+
+PROTOTYPES = {
+    "transducer_lattices_bytes": (POINTER(TransducerProblem), POINTER(c_size_t)),
+    "transducer_loss": (POINTER(TransducerProblem), *(c_void_p,) * 6, POINTER(c_int64)),
+    "transducer_workspace_bytes": (POINTER(TransducerProblem), POINTER(c_size_t)),
+    "transducer_gradient": (POINTER(TransducerProblem), *(c_void_p,) * 8),
+    "transducer_lattice_bytes": (POINTER(TransducerProblem), c_int64, c_int64, POINTER(c_size_t)),
+    "transducer_read_cells": (
+        POINTER(TransducerProblem),
+        c_void_p,
+        c_int64,
+        c_int64,
+        c_void_p,
+        c_int64,
+        c_int64,
+        c_void_p,
+    ),
+    "transducer_walk": (
+        *(POINTER(TransducerProblem), c_int64, c_int64, c_void_p, POINTER(c_double), c_void_p),
+        POINTER(c_int64),
+    ),
+    "transducer_joint_workspace_bytes": (POINTER(TransducerProblem), POINTER(JointInputs), POINTER(c_size_t)),
+    "transducer_joint_losses": (POINTER(TransducerProblem), POINTER(JointInputs), *(c_void_p,) * 8),
+    "transducer_cell_gradients": (
+        *(POINTER(TransducerProblem), c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_double, c_void_p),
+        c_void_p,
+    ),
+}
+
+
+@functools.cache
+def functions() -> ctypes.CDLL | None:
+    """The CPU library with the losses declared, or None where it was never built."""
+    library = load_cpu()
+    if library is None:
+        return None
+    for name, arguments in PROTOTYPES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = c_int32, arguments
+    return library
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransducerLossOptions:
+    """What a call computes, beside its tensors."""
+
+    blank: int
+    """The class of the blank; not counted from the end."""
+    durations: tuple[int, ...] = ()
+    """Durations of a TDT head, in frames; none for RNN-T."""
+    sigma: float = 0.0
+    fastemit: float = 0.0
+    skip_below: float = 1e-9
+    instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
+    """Which build of the kernel, for tests."""
+
+
+class TransducerTargets(NamedTuple):
+    """Targets [B, L] and lengths [B]: int64, contiguous, on one device."""
+
+    targets_BL: Tensor
+    frames_B: Tensor
+    labels_B: Tensor
+
+    @property
+    def pointers(self) -> tuple[int, int, int]:
+        """As the kernels take them."""
+        return self.targets_BL.data_ptr(), self.frames_B.data_ptr(), self.labels_B.data_ptr()
+
+
+def losses(
+    logits_BTUW: Tensor, labels: TransducerTargets, options: TransducerLossOptions, *, wants_gradient: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The losses, float64 [B], and the lattices that `gradient` reads. On the CPU, outputs of a cell adjacent.
+
+    Raises ValueError for lengths and labels that do not fit.
+    """
+    library = loaded()
+    problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
+    set_strides(problem, "logits", logits_BTUW)
+    problem.targets_stride, problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
+    if problem.targets_stride < problem.positions - 1:  # a count that fits the logits may be too large for the targets
+        check(logits_BTUW.shape, labels, options)
+    invalid = c_int64()
+    lattices = memory(library.transducer_lattices_bytes, problem)
+    losses_B = torch.empty(problem.batch, dtype=torch.float64)
+    pointers = (logits_BTUW.data_ptr(), *labels.pointers, losses_B.data_ptr(), lattices.data_ptr())
+    status = library.transducer_loss(problem, *pointers, invalid)
+    if status == INVALID_VALUE and invalid.value >= 0:
+        check(logits_BTUW.shape, labels, options)
+    if status != SUCCESS:
+        raise RuntimeError(f"transducer_loss of the native library answered with status {status}")
+    return losses_B, lattices
+
+
+def gradient(
+    logits_BTUW: Tensor,
+    labels: TransducerTargets,
+    options: TransducerLossOptions,
+    scale_B: Tensor,
+    lattices: Tensor,
+    out_BTUW: Tensor,
+) -> None:
+    """Fills `out_BTUW`, which may be the logits, with the gradient of the sum of losses times `scale_B` (float64)."""
+    problem, _durations = problem_of(logits_BTUW.dtype, logits_BTUW.shape, options)
+    set_strides(problem, "logits", logits_BTUW)
+    set_strides(problem, "gradient", out_BTUW)
+    problem.targets_stride = labels.targets_BL.shape[1]
+    library = loaded()
+    workspace = memory(library.transducer_workspace_bytes, problem)
+    pointers = (logits_BTUW.data_ptr(), out_BTUW.data_ptr(), *labels.pointers, scale_B.data_ptr(), lattices.data_ptr())
+    call(library.transducer_gradient, problem, *pointers, workspace.data_ptr())
+
+
+def check(shape: Sequence[int], labels: TransducerTargets, options: TransducerLossOptions) -> None:
+    """Raises ValueError where lengths or labels do not fit logits of `shape`. On the host."""
+    _, frames, positions, outputs = shape
+    classes, most = outputs - len(options.durations), min(positions - 1, labels.targets_BL.shape[1])
+    for n, (found_frames, count) in enumerate(zip(labels.frames_B.tolist(), labels.labels_B.tolist(), strict=True)):
+        if not 0 <= found_frames <= frames:
+            raise ValueError(f"utterance {n}: frames: expected at least 0 and at most {frames}, found {found_frames}")
+        if not 0 <= count <= most:
+            raise ValueError(f"utterance {n}: target length: expected at least 0 and at most {most}, found {count}")
+        for i, label in enumerate(labels.targets_BL[n, :count].tolist()):
+            if not 0 <= label < classes or label == options.blank:
+                expected = f"a class in [0, {classes}) other than blank, {options.blank}"
+                raise ValueError(f"utterance {n}: label {i}: expected {expected}; found {label}")
+
+
+class NativeLattice:
+    """The lattice of one utterance whose logits are made in pieces: read all cells, walk, then ask for gradients."""
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        outputs: int,
+        labels_L: Tensor,
+        frames: int,
+        options: TransducerLossOptions,
+        lattice: Tensor | None,
+    ) -> None:
+        """`lattice` is what another one left in its `memory`, to go on with gradients."""
+        self._problem, self._durations = problem_of(dtype, (1, frames, len(labels_L) + 1, outputs), options)
+        self._labels_L, self._frames = labels_L.contiguous(), frames
+        sizes = (self._problem, frames, len(labels_L))
+        self.memory = memory(loaded().transducer_lattice_bytes, *sizes) if lattice is None else lattice
+
+    def read(self, first: int, logits_NW: Tensor) -> None:
+        """Reads the logits of cells from number `first` on, rows adjacent."""
+        call(
+            *(loaded().transducer_read_cells, self._problem, logits_NW.data_ptr(), first, len(logits_NW)),
+            *(self._labels_L.data_ptr(), self._frames, len(self._labels_L), self.memory.data_ptr()),
+        )
+
+    def walk(self) -> tuple[float, Tensor]:
+        """The loss, and the numbers of the cells that are not skipped."""
+        kept = torch.empty(self._frames * (len(self._labels_L) + 1), dtype=torch.int64)
+        loss, count = c_double(), c_int64()
+        sizes = (self._problem, self._frames, len(self._labels_L))
+        call(loaded().transducer_walk, *sizes, self.memory.data_ptr(), loss, kept.data_ptr(), count)
+        return loss.value, kept[: count.value].clone()
+
+    def gradients_(self, logits_NW: Tensor, cells_N: Tensor, scale: float) -> None:
+        """The logits of some cells become `scale` times their gradients."""
+        workspace = memory(loaded().transducer_workspace_bytes, self._problem)
+        call(
+            *(loaded().transducer_cell_gradients, self._problem, logits_NW.data_ptr(), cells_N.data_ptr()),
+            *(len(cells_N), self._labels_L.data_ptr(), self._frames, len(self._labels_L), scale),
+            *(self.memory.data_ptr(), workspace.data_ptr()),
+        )
+
+
+class JointLosses(NamedTuple):
+    """Of a batch: losses; lattices, and the numbers of cells that are not skipped, one utterance behind the other."""
+
+    losses_B: Tensor
+    """float64."""
+    lattices: Tensor
+    cells: Tensor
+    sizes_B2: Tensor
+    """Bytes of each lattice, and how many cells it keeps."""
+
+
+def joint_losses(
+    encoded_BTJ: Tensor,
+    predicted_BUJ: Tensor,
+    weight_WJ: Tensor,
+    bias_W: Tensor,
+    labels: TransducerTargets,
+    options: TransducerLossOptions,
+    activation: str,
+) -> JointLosses:
+    """The losses of a joint in float32, which the library computes itself. Lengths and labels have to fit."""
+    library = loaded()
+    inputs = (x.resolve_neg() for x in (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W))
+    encoded_BTJ, predicted_BUJ, weight_WJ, bias_W = (x if x.stride(-1) == 1 else x.contiguous() for x in inputs)
+    weight_WJ = weight_WJ.contiguous()
+    shape = (*encoded_BTJ.shape[:2], predicted_BUJ.shape[1], len(weight_WJ))
+    problem, _durations = problem_of(encoded_BTJ.dtype, shape, options)
+    problem.targets_stride = labels.targets_BL.shape[1]
+    joint = JointInputs(
+        encoded_BTJ.data_ptr(),
+        predicted_BUJ.data_ptr(),
+        *encoded_BTJ.stride()[:2],
+        *predicted_BUJ.stride()[:2],
+        weight_WJ.data_ptr(),
+        bias_W.data_ptr(),
+        weight_WJ.shape[1],
+        ACTIVATIONS[activation],
+    )
+    lengths = list(zip(labels.frames_B.tolist(), labels.labels_B.tolist(), strict=True))
+    bytes_B = [size_of(library.transducer_lattice_bytes, problem, *own) for own in lengths]
+    offsets = torch.tensor([0, *(T * (L + 1) for T, L in lengths)]).cumsum(0).tolist()
+    lattices = torch.empty(sum(bytes_B), dtype=torch.uint8)
+    kept = torch.empty(offsets[-1], dtype=torch.int64)
+    losses_B, kept_B = torch.empty(len(lengths), dtype=torch.float64), torch.empty(len(lengths), dtype=torch.int64)
+    workspace = torch.empty(size_of(library.transducer_joint_workspace_bytes, problem, joint), dtype=torch.uint8)
+    outputs = (losses_B, lattices, kept, kept_B, workspace)
+    call(library.transducer_joint_losses, problem, joint, *labels.pointers, *(x.data_ptr() for x in outputs))
+    counts = kept_B.tolist()
+    cells = torch.cat([kept[:0], *(kept[at : at + n] for at, n in zip(offsets, counts, strict=False))])
+    sizes_B2 = torch.tensor([bytes_B, counts], dtype=torch.int64).T.contiguous()
+    return JointLosses(losses_B, lattices, cells, sizes_B2)
+
+
+def problem_of(
+    dtype: torch.dtype, shape: Sequence[int], options: TransducerLossOptions
+) -> tuple[TransducerProblem, object]:
+    """`transducerProblem` for logits of `shape` [B, T, U, W], and what must live as long as it."""
+    batch, frames, positions, outputs = shape
+    durations = (c_int32 * len(options.durations))(*options.durations)
+    problem = TransducerProblem(
+        batch=batch,
+        frames=frames,
+        positions=positions,
+        classes=outputs - len(options.durations),
+        blank=options.blank,
+        duration_count=len(options.durations),
+        durations=ctypes.addressof(durations) if options.durations else None,
+        type=TYPES[dtype],
+        threads=torch.get_num_threads(),
+        instruction_set=INSTRUCTION_SETS[options.instruction_set],
+        sigma=options.sigma,
+        fastemit=options.fastemit,
+        skip_below=options.skip_below,
+    )
+    return problem, durations
+
+
+def set_strides(problem: TransducerProblem, name: str, tensor_BTUW: Tensor) -> None:
+    """Says how `tensor_BTUW`, the "logits" or the "gradient", lies in memory."""
+    for axis, stride in zip(("batch", "frame", "position"), tensor_BTUW.stride()[:3], strict=True):
+        setattr(problem, f"{name}_{axis}_stride", stride)
+
+
+def loaded() -> ctypes.CDLL:
+    library = functions()
+    if library is None:
+        raise RuntimeError("the CPU library is not built: run `python -m fastconformer.transducer.build`")
+    return library
+
+
+def memory(measure: Callable[..., int], *arguments: object) -> Tensor:
+    """As much memory as a function of the library wants, all 0, aligned to 64 bytes, as all of torch's is."""
+    return torch.zeros(size_of(measure, *arguments), dtype=torch.uint8)
+
+
+def size_of(measure: Callable[..., int], *arguments: object) -> int:
+    """The bytes that a function of the library wants."""
+    count = c_size_t()
+    call(measure, *arguments, count)
+    return count.value
+
+
+def call(function: Callable[..., int], *arguments: object) -> None:
+    """Calls a native function; a status other than success is a defect of this binding, which checks the arguments."""
+    status = function(*arguments)
+    if status != SUCCESS:
+        raise RuntimeError(f"{getattr(function, '__name__', 'native loss')} answered with status {status}")

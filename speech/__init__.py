@@ -1,0 +1,25 @@
+"""The door: one command and one function for every model of this repository.
+
+    speech transcribe MODEL a.flac b.wav
+    asr = speech.load("nvidia/parakeet-tdt-0.6b-v2")
+
+No other package imports this one.
+"""
+
+from typing import TYPE_CHECKING
+
+import common  # noqa: F401  ends commands that are interrupted while they are imported
+
+if TYPE_CHECKING:
+    from speech.models import find, load
+
+__all__ = ["find", "load"]
+
+
+def __getattr__(name: str) -> object:
+    """`load` and what it gives, imported when they are first asked for: a command imports only what it runs."""
+    if name in __all__:
+        from speech import models
+
+        return getattr(models, name)
+    raise AttributeError(f"module 'speech' has no attribute {name!r}; it has {', '.join(__all__)}")

@@ -1,0 +1,169 @@
+"""Names of the hub, against a server on this machine that speaks its protocol."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from common.published import hub
+from common.runs.checkpoint import CheckpointError
+
+pytest.importorskip("huggingface_hub")
+COMMITS = {"main": "a" * 40, "v1": "b" * 40}
+
+
+class Hub(BaseHTTPRequestHandler):
+    """What the hub answers, of the files in `models` by name and revision; `asked` are the paths."""
+
+    models: dict[str, dict[str, dict[str, bytes]]]
+    asked: list[str]
+
+    def log_message(self, *_: Any) -> None: ...
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        path = unquote(self.path.partition("?")[0])
+        self.asked.append(path)
+        parts = path.strip("/").split("/")
+        if parts[0] == "api":
+            name, rest = "/".join(parts[2:4]), parts[4:]
+            revision = rest[1] if len(rest) > 1 else "main"
+            if name == "owner/gated":
+                return self.say(403, b"", {"X-Error-Code": "GatedRepo"})
+            if name not in self.models:
+                return self.say(404, b"", {"X-Error-Code": "RepoNotFound"})
+            files = self.of(name, revision)
+            if files is None:
+                return self.say(404, b"", {"X-Error-Code": "RevisionNotFound"})
+            if rest[:1] == ["tree"]:
+                entries = [
+                    {"type": "file", "path": f, "size": len(b), "oid": hashlib.sha1(b).hexdigest()}
+                    for f, b in files.items()
+                ]
+                return self.say(200, json.dumps(entries).encode())
+            siblings = [{"rfilename": file} for file in files]
+            known = {"id": name, "sha": COMMITS.get(revision, revision), "siblings": siblings}
+            return self.say(200, json.dumps(known).encode())
+        name, revision, file = "/".join(parts[:2]), parts[3], "/".join(parts[4:])
+        content = (self.of(name, revision) or {}).get(file)
+        if content is None:
+            return self.say(404, b"", {"X-Error-Code": "EntryNotFound"})
+        headers = {"X-Repo-Commit": COMMITS.get(revision, revision), "ETag": f'"{hashlib.sha1(content).hexdigest()}"'}
+        return self.say(200, content, headers)
+
+    def of(self, name: str, revision: str) -> dict[str, bytes] | None:
+        by_commit = {COMMITS[branch]: files for branch, files in self.models[name].items()}
+        return self.models[name].get(revision, by_commit.get(revision))
+
+    def say(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for key, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+    Hub.models, Hub.asked = {}, []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+        yield server
+        server.shutdown()
+
+
+def publish(name: str, revision: str = "main", **files: bytes) -> None:
+    Hub.models.setdefault(name, {})[revision] = {file.replace("__", "."): content for file, content in files.items()}
+
+
+def test_descriptions_and_weights_in_one_form_are_downloaded_once(server):
+    publish(
+        "owner/model", config__json=b"{}", model__safetensors=b"w", pytorch_model__bin=b"p", flax_model__msgpack=b"f"
+    )
+    folder = hub.located("owner/model")
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
+    before = len([path for path in Hub.asked if "/resolve/" in path])
+    assert hub.located(Path("owner/model")) == folder
+    assert len([path for path in Hub.asked if "/resolve/" in path]) == before
+
+
+def test_a_revision_is_pinned_by_its_name(server):
+    publish("owner/model", config__json=b"{}", model__safetensors=b"new")
+    publish("owner/model", "v1", config__json=b"{}", model__safetensors=b"old")
+    assert (hub.located("owner/model@v1") / "model.safetensors").read_bytes() == b"old"
+    assert (hub.located("owner/model") / "model.safetensors").read_bytes() == b"new"
+    assert (hub.located(f"owner/model@{COMMITS['v1']}") / "model.safetensors").read_bytes() == b"old"
+    with pytest.raises(CheckpointError, match=r"^owner/model@v9: the hub refuses it: "):
+        hub.located("owner/model@v9")
+
+
+def test_a_nemo_archive_or_a_checkpoint_alone_is_the_model(server):
+    publish("owner/asr", README__md=b"", asr__nemo=b"n", asr__pt=b"p")
+    assert hub.located("owner/asr").read_bytes() == b"n"
+    publish("owner/two", a__pt=b"", b__pt=b"")
+    with pytest.raises(
+        CheckpointError, match=r"^owner/two: expected config.json with weights, or one .nemo or .pt; it has 2"
+    ):
+        hub.located("owner/two")
+
+
+def test_what_is_asked_for_besides_is_downloaded_too(server):
+    publish("owner/mms", config__json=b"{}", model__safetensors=b"w", adapter__fra__safetensors=b"a")
+    assert not (hub.located("owner/mms") / "adapter.fra.safetensors").exists()
+    assert (hub.located("owner/mms", extra=["adapter.fra.*"]) / "adapter.fra.safetensors").read_bytes() == b"a"
+
+
+@pytest.mark.parametrize("way", ["offline", "no network"])
+def test_without_a_network_what_was_downloaded_before_is_used(way, server, monkeypatch):
+    publish("owner/model", config__json=b"{}", model__safetensors=b"w")
+    folder = hub.located("owner/model")
+    if way == "offline":
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    else:
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert hub.located("owner/model") == folder
+    why = "HF_HUB_OFFLINE is set" if way == "offline" else "the hub cannot be reached"
+    with pytest.raises(CheckpointError, match=rf"^owner/other: no such file or folder; {why}.*not downloaded before"):
+        hub.located("owner/other")
+
+
+def test_models_that_there_are_not_or_that_are_gated_are_told(server):
+    with pytest.raises(CheckpointError, match="^owner/none: no such file or folder, and no such model on the Hugging"):
+        hub.located("owner/none")
+    with pytest.raises(CheckpointError, match="^owner/gated: its owner lets in only those who asked"):
+        hub.located("owner/gated")
+
+
+def test_without_the_package_a_name_is_told_as_a_path_and_as_a_model(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    with pytest.raises(CheckpointError, match="^owner/model: no such file or folder; .*pip install huggingface_hub$"):
+        hub.located("owner/model")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["runs/best.pt", "/a/b", "./a/b", "../a/b", "a", "a/b/c", "a b/c", "asr/model.nemo", "a/", "x/y.safetensors"],
+)
+def test_paths_are_no_names(path):
+    assert hub.located(path) == Path(path)
+
+
+def test_a_folder_of_that_name_is_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner" / "model").mkdir(parents=True)
+    assert hub.located("owner/model") == Path("owner/model")

@@ -1,0 +1,300 @@
+"""The tests of the losses and of the decoder once more, on the CUDA kernels, that an emulator runs on the processor."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+import ctc
+from common.benchmark import peak_memory
+from fastconformer.benchmark import heads
+from fastconformer.transducer import _cuda_decoder, _cuda_library, decoder, joint_tiles, losses, reference
+from fastconformer.transducer._library import LIBRARY
+from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+from tests import emulation
+from tests.fastconformer.transducer import test_decoder as decoder_tests
+from tests.fastconformer.transducer import test_fused_loss as fused_tests
+from tests.fastconformer.transducer import test_losses as loss_tests
+
+pytestmark = pytest.mark.slow  # the fixture compiles for some seconds
+DURATIONS = (0, 1, 2, 3, 4)
+EXPORTED = (
+    *("transducer_loss_cuda", "transducer_gradient_cuda", "transducer_walk_cuda", "transducer_read_frames_cuda"),
+    *("transducer_decode_begin_cuda", "transducer_decode_steps_cuda"),
+)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    target = tmp_path_factory.mktemp("emulated") / "libtransducer_cuda_emulated.so"
+    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
+
+
+@pytest.fixture(autouse=True)
+def path(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Tensors of the CPU, that the emulated kernels compute with; tiles are small."""
+    emulation.emulate(monkeypatch, _cuda_library, kernels)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: True)
+    monkeypatch.setattr(joint_tiles, "TILE_ROWS", 300)
+    monkeypatch.setattr(_cuda_decoder, "STEPS_AT_ONCE", 4)
+    return "emulated"
+
+
+def test_a_batch_of_many_warps_is_that_of_the_processors_kernels(monkeypatch: pytest.MonkeyPatch):
+    torch.manual_seed(2)
+    logits = (3 * torch.randn(3, 40, 36, 700)).requires_grad_()
+    labels = (torch.randint(0, 694, (3, 35)), torch.tensor([40, 17, 38]), torch.tensor([35, 20, 0]))
+    found = tdt_loss(logits, *labels, DURATIONS, sigma=0.05, reduction="none", fastemit=0.1)
+    (gradient,) = torch.autograd.grad(found.sum(), logits)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: False)
+    expected = tdt_loss(logits, *labels, DURATIONS, sigma=0.05, reduction="none", fastemit=0.1)
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), logits)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_every_type_is_as_good_as_the_processors(
+    durations: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+):
+    batch = loss_tests.random_batch(durations=durations)
+    batch = (batch[0].to(dtype), *batch[1:])
+    found, gradient = loss_tests.loss_and_gradient(batch, durations)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: False)
+    expected, expected_gradient = loss_tests.loss_and_gradient(batch, durations)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    spacing = {torch.float64: 1e-12, torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype]
+    torch.testing.assert_close(gradient, expected_gradient, rtol=spacing, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", ["frames", "negative frames", "labels", "label", "blank as a label"])
+def test_what_does_not_fit_makes_nan_and_nothing_else(wrong: str):
+    logits, targets, frames, counts = loss_tests.random_batch()
+    clean, clean_gradient = loss_tests.loss_and_gradient((logits, targets, frames, counts))
+    targets, frames, counts = targets.clone(), frames.clone(), counts.clone()
+    if "label" in wrong and wrong != "labels":
+        targets[2, 1] = 7 if wrong == "label" else 6
+    else:
+        (counts if wrong == "labels" else frames)[2] = {"frames": 10, "negative frames": -1, "labels": 5}[wrong]
+    labels, options = TransducerTargets(targets, frames, counts), TransducerLossOptions(blank=6)
+    found, lattices = _cuda_library.losses(logits, labels, options)
+    gradient = torch.zeros_like(logits)
+    _cuda_library.gradient(logits, labels, options, torch.ones(5, dtype=torch.float64), lattices, gradient)
+    others = [0, 1, 3, 4]
+    assert found[2].isnan()
+    assert gradient[2].isnan().all()
+    assert torch.equal(found[others], clean[others])
+    assert torch.equal(gradient[others], clean_gradient[others])
+
+
+def test_more_labels_than_targets_are_wide_make_nan_and_read_nothing_behind_them():
+    logits, _, frames, counts = loss_tests.random_batch()
+    counts = torch.tensor([2, 1, 3, 0, 2])
+    behind = torch.tensor([[1, 2], [3, 4], [5, 1], [2, 3], [4, 5]])
+    labels, options = TransducerTargets(behind, frames, counts), TransducerLossOptions(blank=6)
+    losses_B, lattices = _cuda_library.losses(logits, labels, options)
+    gradient = torch.zeros_like(logits)
+    _cuda_library.gradient(logits, labels, options, torch.ones(5, dtype=torch.float64), lattices, gradient)
+    assert losses_B.isnan().tolist() == [False, False, True, False, False]
+    assert gradient[2].isnan().all()
+    assert gradient[[0, 1, 3, 4]].isfinite().all()
+
+
+def test_without_a_gradient_the_loss_is_bitwise_the_same():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    expected, _ = loss_tests.loss_and_gradient(batch, DURATIONS)
+    assert torch.equal(tdt_loss(*batch, DURATIONS, reduction="none"), expected)
+
+
+def test_forty_durations_are_more_than_a_warp_has_lanes():
+    durations = tuple(range(40))
+    batch = loss_tests.random_batch(durations=durations)
+    expected, expected_gradient = loss_tests.truth(batch, durations)
+    found, gradient = loss_tests.loss_and_gradient(batch, durations, skip_below=0.0)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.05])
+def test_the_kernels_skip_the_cells_that_the_cpu_skips(sigma: float, monkeypatch: pytest.MonkeyPatch):
+    options = {"sigma": sigma, "skip_below": 1e-4}
+    _, gradient = loss_tests.loss_and_gradient(loss_tests.sure_batch(), (0, 1), **options)
+    monkeypatch.setattr(_cuda_library, "serves", lambda _: False)
+    _, expected = loss_tests.loss_and_gradient(loss_tests.sure_batch(), (0, 1), **options)
+    assert torch.equal((gradient == 0).all(-1), (expected == 0).all(-1))
+    torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_too_large_for_the_kernels_goes_to_plain_torch(monkeypatch: pytest.MonkeyPatch):
+    durations = tuple(range(_cuda_library.MOST_DURATIONS + 1))
+    batch = loss_tests.random_batch(durations=durations)
+    expected, _ = loss_tests.truth(batch, durations)
+    torch.testing.assert_close(tdt_loss(*batch, durations, reduction="none"), expected)
+    monkeypatch.setattr(_cuda_library, "MOST_CELLS", 5 * 9 * 5 - 1)
+    with pytest.warns(ctc.SlowPathWarning, match="a test runs in plain torch, which is slower: it has no kernel"):
+        assert not losses.is_native(batch[0], (5, 9, 5), TransducerLossOptions(blank=6), "a test")
+    assert losses.is_native(batch[0], (5, 9, 4), TransducerLossOptions(blank=6), "a test")
+
+
+def test_the_kernels_write_no_further_than_they_said():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    options, labels = TransducerLossOptions(blank=6, durations=DURATIONS), TransducerTargets(*batch[1:])
+    sized = _cuda_library.Lattices(torch.float64, batch[0].shape, labels, options).memory
+    guarded = torch.full((len(sized) + 4096,), 171, dtype=torch.uint8)
+    lattices = _cuda_library.Lattices(torch.float64, batch[0].shape, labels, options, memory=guarded)
+    lattices.begin()
+    lattices.read(0, batch[0])
+    lattices.walk()
+    assert (guarded[len(sized) :] == 171).all()
+    assert not (guarded[: len(sized)] == 171).all()
+
+
+def test_logits_in_tiles_give_bitwise_what_they_give_as_a_whole():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    options, labels = TransducerLossOptions(blank=6, durations=DURATIONS), TransducerTargets(*batch[1:])
+    scale_B = torch.linspace(1, 2, 5, dtype=torch.float64)
+    expected, whole = _cuda_library.losses(batch[0], labels, options)
+    expected_gradient, gradient = torch.empty_like(batch[0]), torch.empty_like(batch[0])
+    _cuda_library.gradient(batch[0], labels, options, scale_B, whole, expected_gradient)
+    lattices = _cuda_library.Lattices(batch[0].dtype, batch[0].shape, labels, options)
+    lattices.begin()
+    for first in (0, 4, 8):
+        lattices.read(first, batch[0][:, first : first + 4].contiguous())
+    assert torch.equal(lattices.walk(), expected)
+    for first in (0, 4, 8):
+        tile = batch[0][:, first : first + 4].contiguous()
+        lattices.write_gradient(first, tile, scale_B, gradient[:, first : first + 4])
+    assert torch.equal(gradient, expected_gradient)
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_frames_behind_an_utterance_may_be_anything_to_the_joint(durations: tuple[int, ...]):
+    (encoded, predicted, *layer), labels = fused_tests.random_problem()
+    expected = fused_tests.fused(encoded, predicted, *layer, *labels, durations, reduction="none")
+    expected_gradients = torch.autograd.grad(fused_tests.finite_sum(expected), (encoded, predicted, *layer))
+    padded = [encoded.detach().clone(), predicted.detach().clone()]
+    for n, (T, L) in enumerate(zip(labels[1].tolist(), labels[2].tolist(), strict=True)):
+        padded[0][n, T:], padded[1][n, L + 1 :] = torch.nan, torch.inf
+    inputs = [x.requires_grad_() for x in padded] + layer
+    found = fused_tests.fused(*inputs, *labels, durations, reduction="none")
+    assert torch.equal(found, expected)
+    for one, other in zip(torch.autograd.grad(fused_tests.finite_sum(found), inputs), expected_gradients, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_batch_of_the_joint_gives_what_its_utterances_give_alone():
+    (encoded, predicted, *layer), (targets, frames, counts) = fused_tests.random_problem()
+    together = fused_tests.fused(encoded, predicted, *layer, targets, frames, counts, reduction="none")
+    gradients = torch.autograd.grad(fused_tests.finite_sum(together), (encoded, predicted))
+    for n, (T, L) in enumerate(zip(frames.tolist(), counts.tolist(), strict=True)):
+        own = (encoded[n : n + 1, :T], predicted[n : n + 1, : L + 1])
+        alone = fused_tests.fused(*own, *layer, targets[n : n + 1, :L], [T], [L], reduction="none")
+        torch.testing.assert_close(alone[0], together[n], rtol=1e-13, atol=0)
+        if alone.isfinite():
+            for one, other in zip(torch.autograd.grad(alone.sum(), own), gradients, strict=True):
+                torch.testing.assert_close(one[0], other[n, : one.shape[1]], rtol=1e-11, atol=1e-13)
+                assert not other[n, one.shape[1] :].any()
+
+
+def test_dropout_of_the_joint_is_the_same_in_loss_and_gradient(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(joint_tiles, "TILE_ROWS", 17)
+    random = torch.Generator().manual_seed(1)
+    shapes = ((2, 6, 5), (2, 4, 5), (7, 5), (7,))
+    inputs = [torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
+    targets = torch.randint(0, 6, (2, 3), generator=random)
+
+    def loss(*given: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return fused_tests.fused(*given, targets, [6, 4], [3, 2], dropout=0.4, reduction="sum", skip_below=0.0)
+
+    assert torch.autograd.gradcheck(loss, inputs, fast_mode=True)
+    assert loss(*inputs).item() != fused_tests.fused(*inputs, targets, [6, 4], [3, 2], reduction="sum").item()
+
+
+def test_logits_of_the_joint_are_never_there_as_a_whole():
+    shapes = ((2, 150, 32), (2, 41, 32), (256, 32), (256,))
+    inputs = [torch.randn(*shape).requires_grad_() for shape in shapes]
+    labels = (torch.randint(0, 255, (2, 40)), [150, 140], [40, 39])
+    needed = peak_memory(lambda: fused_tests.fused(*inputs, *labels).backward(), torch.device("cpu"))
+    assert needed - sum(x.numel() * 4 for x in inputs) < 2 * 150 * 41 * 256 * 4 / 2
+
+
+def test_targets_narrower_than_the_lattice_are_named():
+    logits, targets, frames, counts = loss_tests.random_batch()
+    with pytest.raises(ValueError, match="utterance 0: target length: expected at least 0 and at most 2, found 4"):
+        rnnt_loss(logits, targets[:, :2], frames, counts)
+
+
+@pytest.mark.parametrize(
+    ("durations", "layers", "max_symbols"), [((), 1, 10), ((), 2, 1), (DURATIONS, 2, 2), ((0, 2), 1, 1)]
+)
+def test_the_decoder_finds_what_frame_looping_finds(
+    path: str, durations: tuple[int, ...], layers: int, max_symbols: int
+):
+    decoder_tests.test_it_finds_what_frame_looping_finds(path, durations, layers, max_symbols)
+
+
+@pytest.mark.parametrize(("name", "activation"), [("rnnt", "tanh"), ("tdt", "sigmoid")])
+def test_the_decoder_finds_what_nemo_finds_and_knows_activations(path: str, name: str, activation: str):
+    decoder_tests.test_tokens_frames_and_durations_are_those_of_nemo(path, name, 2, "_ms2")
+    decoder_tests.test_every_activation_of_the_joint_is_known(path, activation)
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_the_decoder_goes_on_where_it_was(path: str, durations: tuple[int, ...]):
+    decoder_tests.test_with_its_state_it_goes_on_where_it_was(path, durations, [33, 0, 7])
+
+
+@pytest.mark.parametrize("has_durations", [False, True])
+def test_more_utterances_than_a_block_takes_are_decoded_as_on_the_processor(has_durations: bool):
+    weights = heads.random_heads(has_durations=has_durations, encoder=24, hidden=70, joint=40, labels=70, layers=2)
+    encoded_BSC, frames_B = heads.random_frames(weights, 19, 7)
+    frames_B[5::6] = 0
+    weights.output_bias[weights.blank] = 5.0
+    decode = Decoder(weights)
+    assert decode._on_device is not None
+    found = decode(encoded_BSC, frames_B, max_symbols=3)
+    decoder_tests.assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, max_symbols=3))
+    assert len({len(one.tokens) for one in found}) > 3
+    assert decode(encoded_BSC[16:17], frames_B[16:17], max_symbols=3) == found[16:17]
+
+
+def test_a_length_that_does_not_fit_is_named():
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    for wrong in (41, -1):
+        frames_B[3] = wrong
+        with pytest.raises(ValueError, match=f"frames: utterance 3: expected at least 0 and at most 40, found {wrong}"):
+            Decoder(weights)(encoded_BSC, frames_B)
+
+
+def test_an_empty_batch_is_decoded():
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    assert Decoder(weights)(encoded_BSC[:0], frames_B[:0]) == []
+    assert [one.tokens for one in Decoder(weights)(encoded_BSC[:, :0], 0 * frames_B)] == [[]] * 5
+
+
+def test_a_network_too_large_for_the_kernels_is_decoded_in_plain_torch(monkeypatch: pytest.MonkeyPatch):
+    weights, *frames = decoder_tests.random_problem(layers=2)
+    monkeypatch.setattr(_cuda_decoder, "MOST_LAYERS", 1)
+    monkeypatch.setattr(decoder, "functions", lambda: None)
+    with pytest.warns(ctc.SlowPathWarning, match="fastconformer.Decoder runs in plain torch, .* it has no kernel"):
+        decode = Decoder(weights)
+    decoder_tests.assert_same(decode(*frames), reference.greedy(*frames, weights))
+
+
+def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
+    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
+    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
+    done = subprocess.run([program, "20"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all passed" in done.stdout
+
+
+def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
+    symbols = emulation.compile_by_nvcc(LIBRARY, tmp_path / "libtransducer_cuda.so").read_bytes()
+    assert all(name.encode() in symbols for name in EXPORTED)

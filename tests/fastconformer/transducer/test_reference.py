@@ -1,0 +1,123 @@
+"""The slow references are NeMo's results, and brute force."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from fastconformer.transducer import reference
+from tests.fastconformer import golden
+
+
+@pytest.mark.parametrize("name", golden.TRANSDUCERS)
+@pytest.mark.parametrize(("max_symbols", "suffix"), [(10, ""), (2, "_ms2"), (1, "_ms1")])
+def test_greedy_decoding_is_that_of_nemo(name: str, max_symbols: int, suffix: str) -> None:
+    arrays, head = golden.arrays(name), "rnnt" if name == "rnnt" else "tdt"
+    decoded = reference.greedy(*golden.encoded(name), golden.decoder_weights(name), max_symbols=max_symbols)
+    if f"{head}_tokens{suffix}_0" not in arrays:
+        pytest.skip(f"no reference output with max_symbols = {max_symbols}")
+    for b, found in enumerate(decoded):
+        assert found.tokens == arrays[f"{head}_tokens{suffix}_{b}"].tolist()
+        assert found.frames == arrays[f"{head}_frames{suffix}_{b}"].tolist()
+        if head == "tdt":
+            assert found.durations == arrays[f"tdt_durations{suffix}_{b}"].tolist()
+
+
+@pytest.mark.parametrize("name", golden.TRANSDUCERS)
+def test_prediction_network_and_joint_are_those_of_nemo(name: str) -> None:
+    arrays, weights = golden.arrays(name), golden.decoder_weights(name)
+    outputs, state = [], reference.start_state(weights)
+    for token in [weights.blank, *arrays["targets_2"][:8].tolist()]:
+        output_H, state = reference.predict(token, state, weights)
+        outputs.append(output_H)
+    expected = torch.from_numpy(arrays["pred_net_output"])
+    torch.testing.assert_close(torch.stack(outputs), expected, rtol=0, atol=golden.tolerance("joint_logits"))
+    encoded_SC = torch.from_numpy(arrays["encoder_alone_2"]).T
+    for t, u in itertools.product(range(8), range(9)):
+        expected_W = torch.from_numpy(arrays["joint_logits"][t, u])
+        logits_W = reference.joint(encoded_SC[t], outputs[u], weights)
+        torch.testing.assert_close(logits_W, expected_W, rtol=0, atol=golden.tolerance("joint_logits"))
+
+
+def _problem(name: str) -> tuple[torch.Tensor, ...]:
+    arrays = golden.arrays("losses")
+    logits = torch.from_numpy(arrays[name]).requires_grad_()
+    return logits, *(torch.from_numpy(arrays[n]) for n in ("targets", "input_lens", "target_lens"))
+
+
+@pytest.mark.parametrize(("fastemit", "name"), [(0.0, "rnnt"), (0.01, "rnnt_fastemit001")])
+def test_the_rnnt_loss_is_that_of_nemo(fastemit: float, name: str) -> None:
+    logits, *rest = _problem("rnnt_logits")
+    losses = reference.rnnt_losses(logits, *rest, fastemit=fastemit)
+    _check(losses, logits, name)
+
+
+@pytest.mark.parametrize("sigma", ["0", "0.05"])
+def test_the_tdt_loss_is_that_of_nemo_and_transformers(sigma: str) -> None:
+    logits, *rest = _problem("tdt_d01234_logits")
+    losses = reference.tdt_losses(logits, *rest, [0, 1, 2, 3, 4], sigma=float(sigma))
+    _check(losses, logits, f"tdt_d01234_sigma{sigma}")
+
+
+def test_the_rnnt_loss_of_the_token_part_is_what_omega_chooses() -> None:
+    logits, *rest = _problem("tdt_d01234_logits")
+    _check(reference.rnnt_losses(logits[..., :-5], *rest), logits, "tdt_d01234_omega_rnnt")
+
+
+def _check(losses_B: torch.Tensor, logits: torch.Tensor, name: str) -> None:
+    arrays = golden.arrays("losses")
+    (grad,) = torch.autograd.grad(losses_B.sum(), logits)
+    expected_B = torch.from_numpy(arrays[f"{name}_loss"]).double()
+    torch.testing.assert_close(losses_B.detach(), expected_B, rtol=0, atol=golden.tolerance("small_loss"))
+    expected = torch.from_numpy(arrays[f"{name}_grad"])
+    torch.testing.assert_close(grad, expected, rtol=0, atol=golden.tolerance("small_grad"))
+
+
+@pytest.mark.parametrize("durations", [(0, 1, 2), (1, 3), (0, 2), (0, 1)])
+def test_the_tdt_loss_sums_over_all_paths(durations: tuple[int, ...]) -> None:
+    logits = torch.randn(1, 4, 3, 4 + len(durations), generator=torch.Generator().manual_seed(1)).double()
+    targets = torch.tensor([[2, 0]])
+    loss = reference.tdt_losses(logits, targets, [4], [2], durations, sigma=0.1)
+    tokens, jumps = logits[0, ..., :4].log_softmax(-1) - 0.1, logits[0, ..., 4:].log_softmax(-1)
+    total = _probability(0, 0, [2, 0], tokens, jumps, durations)
+    assert float(loss) == pytest.approx(-math.log(total) if total else math.inf, abs=1e-10)
+
+
+def _probability(t: int, u: int, labels: list[int], tokens, jumps, durations: tuple[int, ...]) -> float:
+    if t >= len(tokens):
+        return float(t == len(tokens) and u == len(labels))
+    total = 0.0
+    for i, d in enumerate(durations):
+        step = float(jumps[t, u, i].exp())
+        if d:
+            total += step * float(tokens[t, u, 3].exp()) * _probability(t + d, u, labels, tokens, jumps, durations)
+        if u < len(labels) and t + d < len(tokens):
+            label = float(tokens[t, u, labels[u]].exp())
+            total += step * label * _probability(t + d, u + 1, labels, tokens, jumps, durations)
+    return total
+
+
+def test_blank_may_be_any_class() -> None:
+    logits = torch.randn(1, 5, 3, 6, generator=torch.Generator().manual_seed(2))
+    swapped = logits[..., [5, 0, 1, 2, 3, 4]]
+    last = reference.rnnt_losses(logits, torch.tensor([[0, 3]]), [5], [2])
+    first = reference.rnnt_losses(swapped, torch.tensor([[1, 4]]), [5], [2], blank=0)
+    torch.testing.assert_close(last, first)
+
+
+def test_an_utterance_without_frames_costs_infinity() -> None:
+    logits = torch.zeros(1, 4, 2, 5)
+    assert reference.rnnt_losses(logits, torch.tensor([[1]]), [0], [1]).tolist() == [math.inf]
+    assert reference.rnnt_losses(logits[:0], torch.zeros(0, 1), [], []).shape == (0,)
+
+
+@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
+def test_decoding_ends_whatever_the_weights(durations: tuple[int, ...]) -> None:
+    weights = golden.random_weights(labels=8, durations=durations, layers=2)
+    encoded = torch.randn(3, 20, 12, generator=torch.Generator().manual_seed(3))
+    for found, frames in zip(reference.greedy(encoded, [20, 1, 0], weights, max_symbols=3), (20, 1, 0), strict=True):
+        assert len(found.tokens) == len(found.frames) == len(found.confidence)
+        assert found.frames == sorted(found.frames)
+        assert all(frame < frames for frame in found.frames)
+        assert (found.durations is None) == (not durations)

@@ -1,0 +1,38 @@
+"""scripts/test.sh: on how many cores it runs, whatever the number of threads that a user has set."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+@pytest.mark.parametrize(
+    ("variables", "quota", "processes"),
+    [
+        ({}, "", 6),
+        ({"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}, "", 6),
+        ({"OMP_NUM_THREADS": "1", "PROCESSES": "12"}, "", 12),
+        ({"OMP_NUM_THREADS": "1"}, "max 100000", 6),
+        ({}, "350000 100000", 3),
+        ({}, "50000 100000", 1),
+    ],
+)
+def test_as_many_processes_as_cores(variables, quota, processes, tmp_path):
+    cpu_max = tmp_path / "cpu.max"
+    if quota:
+        cpu_max.write_text(f"{quota}\n")
+    (tmp_path / "scripts").mkdir()
+    for name in ("test.sh", "setup.sh", "help.sh"):
+        text = (SCRIPTS / name).read_text().replace("/sys/fs/cgroup/cpu.max", str(cpu_max))
+        (tmp_path / "scripts" / name).write_text(text)
+    for name, what in (("nproc", 'echo "${OMP_NUM_THREADS:-6}"'), ("python", f'echo "$*" >> {tmp_path}/asked')):
+        (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{what}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "PROCESSES"))}
+    environment |= variables | {"PATH": f"{tmp_path}:/usr/bin:/bin", "SPEECH_PYTHON": str(tmp_path / "python")}
+    subprocess.run(["bash", tmp_path / "scripts" / "test.sh"], env=environment, check=True)
+    (whole, _) = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("-m pytest")]
+    assert whole == ("-m pytest" if processes == 1 else f"-m pytest -n {processes} --dist worksteal")

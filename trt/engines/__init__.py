@@ -1,0 +1,1 @@
+"""Engines of TensorRT: built, described and checked."""

@@ -1,0 +1,1 @@
+"""Exported graphs in fewer bits."""

@@ -1,0 +1,1 @@
+"""Exported models in use, without torch."""
