@@ -1,6 +1,6 @@
 """Phrases that are read as a person would say them: how many of them, how long a sentence takes, how long an import.
 
-    python benchmarks/normalization.py [--languages NAME...] [--cases FILE] [--sentences FILE] [--show] [--without SET...]
+    python benchmarks/normalization.py [--languages NAME...] [--cases FILE] [--sentences FILE] [--without SET...]
 
 The phrases stand in benchmarks/phrases, a file a language: set, author, date, class, written, said, where [this|that]
 is either, and so is what stands on either side of " || ". Sets were written before the reader was run on them, and have

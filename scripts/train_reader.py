@@ -11,7 +11,8 @@ import argparse
 import re
 import sys
 from collections import Counter, defaultdict
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,12 +20,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.normalization import Case, compared_words, phrases  # noqa: E402
-from common.text.choose import Before, Context, Proposal, Words  # noqa: E402
-from common.text.english import reader, scan  # noqa: E402
-from common.text.english.style import Style  # noqa: E402
-from common.text.normalize import in_ascii, prepared  # noqa: E402
-from common.text.spoken import without_reading  # noqa: E402
+from benchmarks.normalization import Case, compared_words, phrases
+from common.text.choose import Before, Context, Proposal, Words
+from common.text.english import electronic, reader
+from common.text.english.say import TABLES
+from common.text.english.style import Style
+from common.text.normalize import in_ascii, prepared
+from common.text.spoken import without_reading
 
 
 class Place(NamedTuple):
@@ -39,14 +41,14 @@ class Place(NamedTuple):
 STYLE = Style(for_voice=True)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _said(words: str, is_strict: bool) -> str:
     """What is compared of a token's words, between spaces."""
     plain = re.sub(r"(?<!\w)'|'(?!\w)", " ", in_ascii(words, "", symbols=False))
     return f" {compared_words(plain, strictly=is_strict)} "
 
 
-@lru_cache(maxsize=None)
+@cache
 def _written(written: str, is_strict: bool) -> str:
     """What is compared of text that stands for itself: spaces only where it has spaces or signs."""
     plain = in_ascii(written, "", symbols=False).lower()
@@ -73,7 +75,7 @@ def _follow(target: str, offset: int, said: str) -> int:
 
 def places(text: str, alternatives: list[str], *, is_strict: bool) -> list[Place] | None:
     """The places of a phrase along its ways; None where there is none."""
-    has_address = bool(scan.electronic.AHEAD.search(text))
+    has_address = bool(electronic.AHEAD.search(text))
     proposals: dict[int, list[Proposal]] = {}
 
     def at(position: int) -> list[Proposal]:
@@ -85,33 +87,40 @@ def places(text: str, alternatives: list[str], *, is_strict: bool) -> list[Place
     right: dict[int, set[tuple[int, int]]] = defaultdict(set)
     found = False
     for target in dict.fromkeys(_said(said, is_strict) for said in alternatives):
-        seen: dict[tuple[int, int], bool] = {}
-
-        def leads(position: int, offset: int) -> bool:
-            if position == len(text):
-                return offset >= len(target) - 1
-            key = (position, offset)
-            if key in seen:
-                return seen[key]
-            seen[key] = False
-            for i, proposal in enumerate(at(position)):
-                for j, reading in enumerate(proposal.readings):
-                    if reading.said is None:
-                        said = _written(text[position : proposal.stop], is_strict)
-                    else:
-                        said = _said(reading.said, is_strict)
-                        if text.startswith(("'s", "'S"), proposal.stop):
-                            said = said[:-1]
-                    behind = _follow(target, offset, said)
-                    if behind >= 0 and leads(proposal.stop, behind):
-                        right[position].add((i, j))
-                        seen[key] = True
-            return seen[key]
-
-        found |= leads(0, 1)
+        found |= _leads(text, target, at, right, is_strict)
     if not found:
         return None
     return [Place(position, at(position), right[position]) for position in sorted(right)]
+
+
+def _leads(
+    text: str, target: str, at: Callable[[int], list[Proposal]], right: dict[int, set[tuple[int, int]]], is_strict: bool
+) -> bool:
+    """Whether a way says `target`; adds to `right` what is chosen along all such ways."""
+    seen: dict[tuple[int, int], bool] = {}
+
+    def leads(position: int, offset: int) -> bool:
+        if position == len(text):
+            return offset >= len(target) - 1
+        key = (position, offset)
+        if key in seen:
+            return seen[key]
+        seen[key] = False
+        for i, proposal in enumerate(at(position)):
+            for j, reading in enumerate(proposal.readings):
+                if reading.said is None:
+                    said = _written(text[position : proposal.stop], is_strict)
+                else:
+                    said = _said(reading.said, is_strict)
+                    if text.startswith(("'s", "'S"), proposal.stop):
+                        said = said[:-1]
+                behind = _follow(target, offset, said)
+                if behind >= 0 and leads(proposal.stop, behind):
+                    right[position].add((i, j))
+                    seen[key] = True
+        return seen[key]
+
+    return leads(0, 1)
 
 
 def way(text: str, found: list[Place]) -> list[tuple[Place, Before]]:
@@ -227,7 +236,7 @@ def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: f
 
 
 def train(
-    data: list[tuple[str, list[Place]]], *, steps: int = 500, l1: float = 0.014, l2: float = 0.001, least: int = 2,
+    data: list[tuple[str, list[Place]]], *, steps: int = 500, l1: float = 0.016, l2: float = 0.001, least: int = 2,
     scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
@@ -245,9 +254,8 @@ def train(
     for features, place in rows:
         problem.add(features, place, counted, least)
     weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest), smallest, scale)
-    print(
-        f"{problem.choices} choices, {len(problem.ids)} weights, {sum(map(len, weights.values()))} kept, {len(problem.entry_id)} entries"
-    )
+    kept = sum(map(len, weights.values()))
+    print(f"{problem.choices} choices, {len(problem.ids)} weights, {kept} kept, {len(problem.entry_id)} entries")
     return weights
 
 
@@ -278,7 +286,7 @@ def aligned(case: Case) -> tuple[str, list[Place]] | None:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=reader.TABLES / "weights.tsv", help="file of the weights")
+    parser.add_argument("--output", type=Path, default=TABLES / "weights.tsv", help="file of the weights")
     options = parser.parse_args()
     data = []
     for case in phrases("english"):

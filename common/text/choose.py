@@ -65,11 +65,20 @@ class _Word(NamedTuple, Generic[Item]):
 
 
 class Words(Generic[Item]):
-    """Words and what is looked up for their features: weights, where a text is read, or their names."""
+    """Words and what is looked up for their features: weights, where a text is read, or their names.
 
-    def __init__(self, classes: Mapping[str, Sequence[str]], look: Callable[[str], Item | None]) -> None:
+    `joined` makes one of what is looked up together.
+    """
+
+    def __init__(
+        self,
+        classes: Mapping[str, Sequence[str]],
+        look: Callable[[str], Item | None],
+        joined: Callable[[list[Item]], Iterable[Item]] = tuple,
+    ) -> None:
         self.classes = classes
         self.look = look
+        self._joined = joined
         self.word = lru_cache(maxsize=16384)(self._described)
 
     def _described(self, word: str) -> _Word[Item]:
@@ -89,7 +98,7 @@ class Words(Generic[Item]):
         )
 
     def _looked(self, features: list[str]) -> tuple[Item, ...]:
-        return tuple(item for feature in features if (item := self.look(feature)) is not None)
+        return tuple(self._joined([item for feature in features if (item := self.look(feature)) is not None]))
 
 
 class Before(NamedTuple):
@@ -102,8 +111,9 @@ class Before(NamedTuple):
         """What was chosen with another token."""
         if written.isspace():
             return self
-        is_sign = len(written) < 3 and not written.isalnum()
-        return Before(kind, {**self.signs, written: kind} if is_sign else self.signs)
+        if len(written) < 3 and not written.isalnum():
+            return Before(kind, {**self.signs, written: kind})
+        return self if kind == self.kind else Before(kind, self.signs)
 
 
 class Context(Generic[Item]):
@@ -119,17 +129,17 @@ class Context(Generic[Item]):
 
     def features(self, start: int, stop: int, before: Before) -> list[Item]:
         """What stands around text[start:stop]."""
+        return self.ahead(start, before) + self.behind(start, stop, before)
+
+    def ahead(self, start: int, before: Before) -> list[Item]:
+        """What stands before text[start:], and what was chosen there."""
         text, words, look = self.text, self._words, self._look
-        first, next_ = bisect_left(self._starts, start), bisect_left(self._starts, stop)
+        first = bisect_left(self._starts, start)
         against = start and not text[start - 1].isspace()
         names = [*self._general, f"k={before.kind}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
-        names.append(f">{edge(text[stop])}" if stop < len(text) else ">$")
-        if text[start:stop] in before.signs:
-            names.append(f"same={before.signs[text[start:stop]]}")
         found: list[Item] = []
-        ahead = words[first - 1] if first else None
-        behind = words[next_] if next_ < len(words) else None
-        if ahead:
+        if first:
+            ahead = words[first - 1]
             found += ahead.before
             if first > 1:
                 names += (f"pp={words[first - 2].stem} {ahead.stem}", f"p2={words[first - 2].stem}")
@@ -137,16 +147,29 @@ class Context(Generic[Item]):
                 found += word.near_before
         else:
             names.append("p=^")
-        if behind:
+        found += (item for name in names if (item := look(name)) is not None)
+        return found
+
+    def behind(self, start: int, stop: int, before: Before) -> list[Item]:
+        """What stands behind text[start:stop], and on both sides."""
+        text, words, look = self.text, self._words, self._look
+        first, next_ = bisect_left(self._starts, start), bisect_left(self._starts, stop)
+        names = [f">{edge(text[stop])}" if stop < len(text) else ">$"]
+        if (same := before.signs.get(text[start:stop])) is not None:
+            names.append(f"same={same}")
+        found: list[Item] = []
+        if next_ < len(words):
+            behind = words[next_]
             found += behind.behind
             if next_ + 1 < len(words):
                 names += (f"nn={behind.stem} {words[next_ + 1].stem}", f"n2={words[next_ + 1].stem}")
             for word in words[next_ : next_ + _NEAR]:
                 found += word.near_behind
+            if first:
+                ahead = words[first - 1]
+                names += (f"pn={ahead.stem} {behind.stem}", f"pn:{ahead.form} {behind.form}")
         else:
             names.append("n=$")
-        if ahead and behind:
-            names += (f"pn={ahead.stem} {behind.stem}", f"pn:{ahead.form} {behind.form}")
         found += (item for name in names if (item := look(name)) is not None)
         return found
 
@@ -156,7 +179,7 @@ class Model:
 
     def __init__(self, weights: Mapping[str, Row], classes: Mapping[str, Sequence[str]]) -> None:
         self.weights = weights
-        self._words = Words(classes, weights.get)
+        self._words = Words(classes, weights.get, _joined)
 
     def context(self, text: str) -> Context[Row]:
         """`text` in words, to choose readings in it."""
@@ -166,17 +189,19 @@ class Model:
         """The reading with the highest score; of several, the first."""
         best, highest = None, -(1 << 60)
         proposals = list(proposals)
-        needed = {part for proposal in proposals for reading in proposal.readings for part in reading.parts}
+        needed = {part: 0 for proposal in proposals for reading in proposal.readings for part in reading.parts}
+        _add(needed, context.ahead(start, before))
         around: dict[int, dict[str, int]] = {}
         for stop, own, readings in proposals:
             if stop not in around:
-                around[stop] = _added({}, context.features(start, stop, before), needed)
-            rows = [row for feature in own if (row := self.weights.get(feature))]
-            scores = _added(dict(around[stop]), rows, needed)
+                around[stop] = needed.copy()
+                _add(around[stop], context.behind(start, stop, before))
+            scores = around[stop].copy()
+            _add(scores, [row for feature in own if (row := self.weights.get(feature))])
             for parts, said in readings:
                 score = 0
                 for part in parts:
-                    score += scores.get(part, 0)
+                    score += scores[part]
                 if score > highest:
                     best, highest = Choice(stop, parts, said), score
         assert best is not None
@@ -211,14 +236,29 @@ class Why(NamedTuple):
     deciding: list[tuple[str, int]]
 
 
-def _added(scores: dict[str, int], rows: Iterable[Row], needed: set[str]) -> dict[str, int]:
-    """`scores` with the weights of the parts that are needed."""
-    few = len(needed)
+def _add(scores: dict[str, int], rows: Iterable[Row]) -> None:
+    """Adds to the scores of parts their weights in some rows."""
+    count = len(scores)
     for row in rows:
-        for part in row.keys() & needed if len(row) < 2 * few else needed:
-            if weight := row.get(part):
-                scores[part] = scores.get(part, 0) + weight
-    return scores
+        if len(row) < count:
+            for part, weight in row.items():
+                if part in scores:
+                    scores[part] += weight
+        else:
+            for part in scores:
+                if part in row:
+                    scores[part] += row[part]
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """One row of several."""
+    if len(rows) < 2:
+        return rows
+    weights: dict[str, int] = {}
+    for row in rows:
+        for part, weight in row.items():
+            weights[part] = weights.get(part, 0) + weight
+    return [weights]
 
 
 @cache

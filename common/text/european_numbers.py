@@ -15,7 +15,7 @@ from common.text.numbers import in_words
 
 _NUMBER = re.compile(
     r"(?<![\w.,:/+'’-])(?<!\d[ \u00a0\u202f])"
-    r"(?:[1-9]\d{0,2}(?:[ \u00a0\u202f'’]\d{3})+|[1-9]\d{0,2}(?:\.\d{3})+|[1-9]\d{0,8})"
+    r"(?:[1-9]\d{0,2}(?:[ \u00a0\u202f'’]\d{3}){1,4}|[1-9]\d{0,2}(?:\.\d{3}){1,4}|[1-9]\d{0,8})"
     r"(?![\w:/'’°²³-]|[.,]\d|[ \u00a0\u202f]\d)"
 )
 _NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]+(?:-[^\W\d_]+)*)(?![\w'’])")
@@ -74,9 +74,9 @@ def agreed(tokens: list[Token], code: str) -> Iterator[Token]:
         if token.spoken is not None:
             yield token._replace(spoken="".join(written if said is None else said for written, said in pieces))
             continue
-        for written, said in pieces:
+        for written, spoken in pieces:
             if written:
-                yield Token(written, token.kind if said is None else "number", said)
+                yield Token(written, token.kind if spoken is None else "number", spoken)
 
 
 def _replaced(whole: str, code: str) -> Iterator[tuple[int, int, str]]:
@@ -148,10 +148,12 @@ _NAME_AHEAD = re.compile(r"(?!(?:Mit|Vor|Seit|Nach|Bei|Von|Aus|In|Ab|Für|Um|Ohn
 
 
 def _german(value: int, noun: str, ahead: str) -> str | None:
-    """1 Frau → eine Frau; mit 1 Frau → einer; für 1 Tag → einen; but Kapitel 1 Einleitung"""
+    """1 Frau → eine Frau; mit 1 Frau → einer; für 1 Tag → einen; um 1 Uhr → ein; but Kapitel 1 Einleitung"""
     if value != 1 or not noun[0].isupper() or _NAME_AHEAD.search(ahead):
         return None
     kind = gender(noun, "de")
+    if noun == "Uhr":
+        return "ein"
     if _DATIVE.search(ahead):
         return "einer" if kind == "f" else "einem"
     if _ACCUSATIVE.search(ahead) and kind == "m":

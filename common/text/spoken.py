@@ -12,9 +12,9 @@ from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from common.text.english.reader import spoken, spoken_each, tokens
-from common.text.english.words import GREEK, SYMBOLS
 from common.text.english.style import GIVEN, Style, Token
 from common.text.english.style import LETTER_A as LETTER_A
+from common.text.english.words import GREEK, SYMBOLS
 from common.text.normalize import characters_in_ascii, in_ascii, prepared, prepared_characters, tidied
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz' "
@@ -173,6 +173,7 @@ _SYMBOLS_SAID = frozenset([*"−™®©℃℉″", *SYMBOLS, *GREEK])  # or pass
 
 
 def without_reading(text: str) -> str:
+    """The characters of `text` that no alphabet or table of English can say."""
     return "" if text.isascii() else "".join({c for c in text if not c.isascii() and _has_no_reading(c)})
 
 

@@ -8,7 +8,7 @@ from common.text.english.say import TABLES, Readings, reading
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, in_pairs, year
 
-_LISTS = {name: words for name, words in read_table(TABLES / "electronic.tsv")}
+_LISTS = {row[0]: row[1] for row in read_table(TABLES / "electronic.tsv")}
 _DOMAINS, _SHORT_DOMAINS, _EXTENSIONS = _LISTS["domains"], _LISTS["domains before a path"], _LISTS["extensions"]
 _SPELLED_THERE = frozenset(_LISTS["spelled"].split("|"))
 MARKS = {

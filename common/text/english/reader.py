@@ -49,7 +49,7 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
         token = style.given.get(position) if given else None
         if token is None and not (style.readings or has_address):
             plain = scan.PLAIN.match(text, position)
-            if plain and plain[0] not in scan.SPECIAL:
+            if plain and plain[0].lower() not in scan.SPECIAL:
                 first = plain[0][0]
                 token = Token(plain[0], "word" if first.isalpha() else "space" if first.isspace() else "mark", None)
         if token is None:

@@ -258,7 +258,7 @@ def per(m: re.Match[str], style: Style) -> Readings:
     """/hr, /100 km, /s²: behind a measure, a price or a unit"""
     count_, unit, power = m["count"], m["unit"], (m["power"] or "").lstrip("^")
     names = [u.one for u in units(unit, style) if u.kind in ("period", "unit")]
-    if not (names or count_) and unit.isalpha() and unit.islower():
+    if not (names or count_) and unit.isalpha() and unit.islower() and not m[0][1].isspace():
         names = [unit]
     for name in dict.fromkeys(names):
         if power:
@@ -326,7 +326,7 @@ def money(m: re.Match[str], style: Style) -> Readings:
     sign = re.sub(r"[\s.]", "", groups.get("code") or m["sign"])
     sign = "US$" if groups.get("us") else sign
     currency = CURRENCIES.get(sign) or CURRENCIES[sign.rstrip("$")]
-    one, several = currency[:2]
+    several = currency[1]
     magnitude = groups["magnitude"] or ""
     name = "code" if sign.isalpha() else "money"
     minus = "minus " if groups.get("minus") else ""

@@ -9,7 +9,7 @@ from common.text import pronounce
 from common.text.choose import Reading, read_table
 from common.text.english.say import CURRENCIES, POWERS, TABLES, Readings, reading, units
 from common.text.english.style import Style
-from common.text.numbers import cardinal, digits, in_pairs, ordinal, pair, year
+from common.text.numbers import cardinal, digits, ordinal, year
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Abbreviations
@@ -59,8 +59,10 @@ class Follows(NamedTuple):
     zone: bool = False
     label: bool = False
     function: bool = False
+    amount: bool = False
 
 
+NOTHING = Follows()
 _NEEDED = {
     "reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function",
     "dimension": "dimension", "zone": "zone",
@@ -68,7 +70,7 @@ _NEEDED = {
 _BEHIND_DIGITS = frozenset(["title", "zone", "letters", "month", "per", "message", "unit", "medical"])
 
 
-def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = Follows()) -> list[Reading]:
+def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = NOTHING) -> list[Reading]:
     """What a word, with or without its dot, may stand for before what follows; one reading for the same words."""
     found: dict[str, Reading] = {}
     for entry in ENTRIES.get(written.lower(), ()):
@@ -89,6 +91,8 @@ def _fits(entry: Entry, dot: bool, follows: Follows) -> bool:
     if entry.kind == "book" and not (dot or follows.verse):
         return False
     if entry.written == "x" and not follows.reference:
+        return False
+    if entry.said == "per month" and not follows.amount:
         return False
     if follows.number and entry.kind not in _BEHIND_DIGITS:
         return False
@@ -205,9 +209,12 @@ def is_roman(text: str) -> bool:
     return bool(_NUMERAL.fullmatch(text))
 
 
+_NO_NUMERALS = frozenset("LCDMlcdm")  # which are initials, units and letters of lists
+
+
 def numerals(word: str, own: str) -> list[Reading]:
     """Henry VIII's, Chapter IV, page iv, the XXI century"""
-    if not is_roman(word.upper()):
+    if not is_roman(word.upper()) or word in _NO_NUMERALS:
         return []
     value = roman(word.upper())
     found = [reading("roman", f"{cardinal(value)}{own}"), reading("king", f"the {ordinal(value)}{own}")]
@@ -253,8 +260,10 @@ def _run(run: str, style: Style) -> str:
 
 
 _ELEMENTS = frozenset(
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Sr Zr Mo Ag Cd Sn Sb Te I"
-    " Xe Cs Ba W Pt Au Hg Pb Bi Ra Th U Pu".split()
+    re.findall(
+        "[A-Z][a-z]?",
+        "HHeLiBeBCNOFNeNaMgAlSiPSClArKCaTiVCrMnFeCoNiCuZnGaGeAsSeBrSrZrMoAgCdSnSbTeIXeCsBaWPtAuHgPbBiRaThUPu",
+    )
 )
 _ELEMENT = re.compile(r"([A-Z][a-z]?|\))([\d₀-₉]*)")
 

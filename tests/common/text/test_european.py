@@ -105,7 +105,8 @@ def test_languages_without_a_table_are_left_to_espeak():
 
 
 AGREEING = {
-    "de": "mit 1 Frau=>mit einer Frau|für 1 Tag=>für einen Tag|vor 1 Monat=>vor einem Monat|in 1 h=>in einer Stunde"
+    "de": "um 1 Uhr=>um ein Uhr|mit 1 Frau=>mit einer Frau|für 1 Tag=>für einen Tag"
+    "|vor 1 Monat=>vor einem Monat|in 1 h=>in einer Stunde"
     "|Kapitel 1 Einleitung=>Kapitel 1 Einleitung|CHF 1'250.–=>1250 Franken|€ 5,-=>5 Euro|ein 3er=>ein Dreier"
     "|die 90er Jahre=>die neunziger Jahre|5 x 3=>5 mal 3|3 × 4 m=>3 mal 4 Meter",
     "es": "21 kilómetros=>veintiún kilómetros|200 personas=>doscientas personas|1 hora=>una hora"
