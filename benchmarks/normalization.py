@@ -95,13 +95,13 @@ def published(path: Path) -> list[Case]:
 
 def read_without(sets: list[str], *, show: bool) -> None:
     """Reports English sets, read with weights that have not seen them."""
-    from common.text.choose import Model
+    from common.text.choose import Chooser
     from common.text.english import reader
     from scripts.train_reader import aligned, train
 
     cases = phrases("english")
     weights = train([found for case in cases if case.set not in sets and (found := aligned(case))])
-    reader.model = lambda: Model(weights, reader.classes())
+    reader.model = lambda: Chooser(weights, reader.classes())
     for name, group in itertools.groupby((case for case in cases if case.set in sets), lambda case: case.set):
         report(f"english {name}, trained without", list(group), VOICE, show=show)
 

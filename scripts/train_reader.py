@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.normalization import Case, compared_words, phrases
-from common.text.choose import Before, Context, Proposal, Words
+from common.text.choose import Before, KnownWords, Proposal, Surroundings
 from common.text.english import electronic, reader
 from common.text.english.say import TABLES
 from common.text.english.style import Style
@@ -240,11 +240,11 @@ def train(
     scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
-    words = Words(reader.classes(), str)
+    words = KnownWords(reader.classes(), str)
     rows = []
     counted: Counter[str] = Counter()
     for text, found in data:
-        context = Context(text, words)
+        context = Surroundings(text, words)
         for place, before in way(text, found):
             if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
                 features = [[*context.features(place.position, p.stop, before), *p.own] for p in place.proposals]

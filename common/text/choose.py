@@ -17,7 +17,7 @@ _NEAR, _STEM = 8, 6  # words on either side that count, and letters of each
 Item = TypeVar("Item")
 
 
-class Reading(NamedTuple):
+class SpokenForm(NamedTuple):
     """One way to say a piece of text."""
 
     parts: tuple[str, ...]
@@ -32,10 +32,10 @@ class Proposal(NamedTuple):
     stop: int
     own: Sequence[str]
     """Features of its form."""
-    readings: Sequence[Reading]
+    readings: Sequence[SpokenForm]
 
 
-class Choice(NamedTuple):
+class Chosen(NamedTuple):
     """A piece of text that is said in one way."""
 
     stop: int
@@ -64,7 +64,7 @@ class _Word(NamedTuple, Generic[Item]):
     near_before: tuple[Item, ...]
 
 
-class Words(Generic[Item]):
+class KnownWords(Generic[Item]):
     """Words and what is looked up for their features: weights, where a text is read, or their names.
 
     `joined` makes one of what is looked up together.
@@ -116,10 +116,10 @@ class Before(NamedTuple):
         return self if kind == self.kind else Before(kind, self.signs)
 
 
-class Context(Generic[Item]):
+class Surroundings(Generic[Item]):
     """A text in words, and the features of its places."""
 
-    def __init__(self, text: str, words: Words[Item]) -> None:
+    def __init__(self, text: str, words: KnownWords[Item]) -> None:
         self.text = text
         found = list(_WORD.finditer(text))
         self._starts = [m.start() for m in found]
@@ -174,18 +174,18 @@ class Context(Generic[Item]):
         return found
 
 
-class Model:
+class Chooser:
     """Weights of parts by feature, and classes of words."""
 
     def __init__(self, weights: Mapping[str, Row], classes: Mapping[str, Sequence[str]]) -> None:
         self.weights = weights
-        self._words = Words(classes, weights.get, _joined)
+        self._words = KnownWords(classes, weights.get, _joined)
 
-    def context(self, text: str) -> Context[Row]:
+    def context(self, text: str) -> Surroundings[Row]:
         """`text` in words, to choose readings in it."""
-        return Context(text, self._words)
+        return Surroundings(text, self._words)
 
-    def choose(self, context: Context[Row], start: int, proposals: Iterable[Proposal], before: Before) -> Choice:
+    def choose(self, context: Surroundings[Row], start: int, proposals: Iterable[Proposal], before: Before) -> Chosen:
         """The reading with the highest score; of several, the first."""
         best, highest = None, -(1 << 60)
         proposals = list(proposals)
@@ -203,13 +203,13 @@ class Model:
                 for part in parts:
                     score += scores[part]
                 if score > highest:
-                    best, highest = Choice(stop, parts, said), score
+                    best, highest = Chosen(stop, parts, said), score
         assert best is not None
         return best
 
     def why(self, text: str, start: int, proposals: Sequence[Proposal], before: Before) -> "Why":
         """All readings of a place with their scores, and the features that told the first from the second."""
-        named = Context(text, Words(self._words.classes, str))
+        named = Surroundings(text, KnownWords(self._words.classes, str))
         scored: list[tuple[int, str, dict[str, int]]] = []
         for stop, own, readings in proposals:
             features = [*named.features(start, stop, before), *own]

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from common.text.choose import Proposal, Reading, edge
+from common.text.choose import Proposal, SpokenForm, edge
 from common.text.english import words
 from common.text.english.say import reading
 from common.text.english.shapes import ALNUM, SIGN_ROWS, beside, matched, shape
@@ -72,9 +72,9 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     assert core
     word, stop = core[0], core.end()
     if word.lower() in style.known:
-        return [Proposal(stop, [], [Reading(("word",), None)])]
+        return [Proposal(stop, [], [SpokenForm(("word",), None)])]
     own = [f"w={word.lower()}", f"s={_case(word)}"]
-    plain = [Reading(("word",), None)]
+    plain = [SpokenForm(("word",), None)]
     ahead = text[max(0, position - 3) : position]
     follows = words.Follows(
         number=ahead[-1:].isdigit(),
@@ -112,7 +112,7 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     return found
 
 
-def _letters(text: str, position: int, stop: int, word: str, style: Style) -> list[Reading]:
+def _letters(text: str, position: int, stop: int, word: str, style: Style) -> list[SpokenForm]:
     """The letter A, which is no article; 5p and 5 pm; As and Bs."""
     found = []
     ahead = text[max(0, position - 12) : position]
@@ -134,7 +134,7 @@ def _is_loud(text: str) -> bool:
 
 def _spelled(
     text: str, position: int, stop: int, word: str, style: Style, own: list[str]
-) -> tuple[list[Reading], list[str], list[Proposal]]:
+) -> tuple[list[SpokenForm], list[str], list[Proposal]]:
     """The letters of what stands in capitals or may be no word, its features, and pieces of other lengths."""
     capitals = _CAPITALS.match(text, position) if style.for_voice else None
     if capitals:
@@ -151,7 +151,7 @@ def _spelled(
     return [], own, []
 
 
-def _numerals(text: str, position: int, stop: int, own: list[str]) -> tuple[list[Reading], list[Proposal]]:
+def _numerals(text: str, position: int, stop: int, own: list[str]) -> tuple[list[SpokenForm], list[Proposal]]:
     """What a Roman numeral says, and with what stands against it."""
     numeral = _NUMERAL.match(text, position)
     readings = words.numerals(numeral[1], "'s" if numeral[2] else "") if numeral else []

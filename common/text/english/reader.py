@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
-from common.text.choose import Before, Context, Model, Proposal, Reading, Row, Why, read_table
+from common.text.choose import Before, Chooser, Proposal, Row, SpokenForm, Surroundings, Why, read_table
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
 from common.text.english.style import GIVEN, Style, Token
@@ -16,14 +16,14 @@ _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 
 
 @cache
-def model() -> Model:
+def model() -> Chooser:
     """The weights of English."""
     parts, *rows = read_table(TABLES / "weights.tsv")
     weights: dict[str, dict[str, int]] = {}
     for feature, row in rows:
         numbers = list(map(int, row.split()))
         weights[feature] = {parts[i]: weight for i, weight in zip(numbers[::2], numbers[1::2], strict=True)}
-    return Model(weights, classes())
+    return Chooser(weights, classes())
 
 
 def classes() -> dict[str, list[str]]:
@@ -43,7 +43,7 @@ def tokens(text: str, style: Style) -> list[Token]:
 def _tokens(text: str, style: Style) -> Iterator[Token]:
     has_address = bool(electronic.AHEAD.search(text))
     given = sorted(style.given)
-    context: Context[Row] | None = None
+    context: Surroundings[Row] | None = None
     position, before, follows_word = 0, Before(), False
     while position < len(text):
         token = style.given.get(position) if given else None
@@ -90,7 +90,13 @@ def _own(text: str, position: int, style: Style, follows_word: bool) -> Token | 
 
 
 def _chosen(
-    text: str, position: int, style: Style, context: Context[Row], before: Before, follows_word: bool, has_address: bool
+    text: str,
+    position: int,
+    style: Style,
+    context: Surroundings[Row],
+    before: Before,
+    follows_word: bool,
+    has_address: bool,
 ) -> Token:
     found = proposed(text, position, style, follows_word, has_address)
     if len(found) == 1 and len(found[0].readings) == 1:
@@ -109,7 +115,7 @@ def proposed(text: str, position: int, style: Style, follows_word: bool, has_add
         return found
     word = _WORD.match(text, position) if character.isalpha() else None
     kind = "word" if word else "space" if character.isspace() else "mark"
-    return [Proposal(word.end() if word else position + 1, [], [Reading((kind,), None)])]
+    return [Proposal(word.end() if word else position + 1, [], [SpokenForm((kind,), None)])]
 
 
 def answers_no(ahead: str, behind: str) -> bool:

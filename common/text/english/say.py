@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from common.text.choose import Reading, read_table
+from common.text.choose import SpokenForm, read_table
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, fraction, in_pairs, ordinal, pair, plural, year
 
@@ -18,12 +18,12 @@ MONTHS = (
     "december",
 )  # fmt: skip
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
-Readings = Iterator[Reading]
+Readings = Iterator[SpokenForm]
 
 
-def reading(parts: str, said: str | None) -> Reading:
+def reading(parts: str, said: str | None) -> SpokenForm:
     """A reading by the names of its parts, separated by spaces."""
-    return Reading(tuple(parts.split()), said)
+    return SpokenForm(tuple(parts.split()), said)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

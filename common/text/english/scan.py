@@ -2,9 +2,9 @@
 
 import re
 
-from common.text.choose import Proposal, Reading
+from common.text.choose import Proposal, SpokenForm
 from common.text.english import electronic, lexical, say, words
-from common.text.english.shapes import ALNUM, SIGN_ROWS, Shape, beside, either, matched, shape
+from common.text.english.shapes import ALNUM, SIGN_ROWS, TokenShape, beside, either, matched, shape
 from common.text.english.style import LARGE, NUMBER, Style
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,(?=\s(?:1\d|20)\d\d(?!\w|,\d))")
 _MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month in say.MONTHS), 'sept'})})\.?\s\Z")
 
 _LONG_SIGNS = re.compile(either(list(SIGN_ROWS)))
-_KEPT = Reading(("sign",), None)
+_KEPT = SpokenForm(("sign",), None)
 
 SIGNS = (
     shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned),
@@ -121,7 +121,7 @@ SIGNS = (
     shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent),
 )  # fmt: skip
 
-_ADDRESS = Shape("address", electronic.ADDRESS, electronic.address, "")
+_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "")
 _VARIABLE = shape("variable", electronic.VARIABLE, electronic.variable)
 
 

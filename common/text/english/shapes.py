@@ -4,18 +4,18 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from common.text.choose import Proposal, Reading, read_table
+from common.text.choose import Proposal, SpokenForm, read_table
 from common.text.english.say import TABLES, Readings, reading
 from common.text.english.style import Style
 
 _NEAR = 24  # characters in which a shape must have what it needs
 ALNUM = re.compile(r"[A-Za-z]{0,6}\d[A-Za-z]{0,6}(?!\w)")
-SIGN_ROWS: dict[str, list[Reading]] = {}
+SIGN_ROWS: dict[str, list[SpokenForm]] = {}
 for _sign, _said, _kind in (([*row, "", ""])[:3] for row in read_table(TABLES / "signs.tsv")):
     SIGN_ROWS.setdefault(_sign, []).append(reading(f"{_kind} s:{_sign}", _said))
 
 
-class Shape(NamedTuple):
+class TokenShape(NamedTuple):
     """What a token looks like, and the readings of a match; one of the characters of `needs` is near its beginning."""
 
     name: str
@@ -24,9 +24,9 @@ class Shape(NamedTuple):
     needs: str
 
 
-def shape(name: str, pattern: str, readings: Callable[[re.Match[str], Style], Readings], needs: str = "") -> Shape:
+def shape(name: str, pattern: str, readings: Callable[[re.Match[str], Style], Readings], needs: str = "") -> TokenShape:
     """A shape whose pattern is not compiled yet."""
-    return Shape(name, re.compile(pattern), readings, needs)
+    return TokenShape(name, re.compile(pattern), readings, needs)
 
 
 def either(names: Iterable[str]) -> str:
@@ -34,7 +34,7 @@ def either(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
 
 
-def matched(shapes: tuple[Shape, ...], text: str, position: int, style: Style) -> list[Proposal]:
+def matched(shapes: tuple[TokenShape, ...], text: str, position: int, style: Style) -> list[Proposal]:
     """What the shapes propose for text[position:]."""
     found: list[Proposal] = []
     near = set(text[position : position + _NEAR])

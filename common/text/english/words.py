@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from common.text import pronounce
-from common.text.choose import Reading, read_table
+from common.text.choose import SpokenForm, read_table
 from common.text.english.say import CURRENCIES, POWERS, TABLES, Readings, reading, units
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, ordinal, year
@@ -15,7 +15,7 @@ from common.text.numbers import cardinal, digits, ordinal, year
 # Abbreviations
 
 
-class Entry:
+class Abbreviation:
     """What an abbreviation stands for."""
 
     def __init__(self, row: list[str]) -> None:
@@ -27,9 +27,9 @@ class Entry:
         return {"c": word == self.written, "C": word[0].isupper()}.get(self.case, True)
 
 
-def _entries() -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = defaultdict(list)
-    for entry in map(Entry, read_table(TABLES / "abbreviations.tsv")):
+def _entries() -> dict[str, list[Abbreviation]]:
+    found: dict[str, list[Abbreviation]] = defaultdict(list)
+    for entry in map(Abbreviation, read_table(TABLES / "abbreviations.tsv")):
         found[entry.written.lower()].append(entry)
     return dict(found)
 
@@ -70,9 +70,9 @@ _NEEDED = {
 _BEHIND_DIGITS = frozenset(["title", "zone", "letters", "month", "per", "message", "unit", "medical"])
 
 
-def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = NOTHING) -> list[Reading]:
+def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = NOTHING) -> list[SpokenForm]:
     """What a word, with or without its dot, may stand for before what follows; one reading for the same words."""
-    found: dict[str, Reading] = {}
+    found: dict[str, SpokenForm] = {}
     for entry in ENTRIES.get(written.lower(), ()):
         if (dot or not entry.has_dot) and entry.is_written(written) and _fits(entry, dot, follows):
             said = _letters(entry.said, style) if entry.kind in ("letters", "medical") else entry.said
@@ -86,7 +86,7 @@ def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = N
     return readings
 
 
-def _fits(entry: Entry, dot: bool, follows: Follows) -> bool:
+def _fits(entry: Abbreviation, dot: bool, follows: Follows) -> bool:
     """Whether what stands beside an abbreviation is what its class needs."""
     if entry.kind == "book" and not (dot or follows.verse):
         return False
@@ -157,15 +157,15 @@ def looks(word: str) -> tuple[str, ...]:
     )
 
 
-def capitals(word: str, ending: str, style: Style) -> list[Reading]:
+def capitals(word: str, ending: str, style: Style) -> list[SpokenForm]:
     """NASA, GPU, TVs, CC'd: a word or its letters."""
     if not style.for_voice or word.lower() in style.known:
-        return [Reading(("word",), None)]
+        return [SpokenForm(("word",), None)]
     said = {"": "", "s": "'s", "ing": " ing"}.get(ending.lstrip("'"), f"'{ending[-1:]}")
-    return [Reading(("word",), None), reading("letters", style.letters(word) + said)]
+    return [SpokenForm(("word",), None), reading("letters", style.letters(word) + said)]
 
 
-def spelled(word: str, style: Style) -> list[Reading]:
+def spelled(word: str, style: Style) -> list[SpokenForm]:
     """npm, html, mp3: small letters that may be no word."""
     if not style.for_voice or word in style.known:
         return []
@@ -174,7 +174,7 @@ def spelled(word: str, style: Style) -> list[Reading]:
 
 def mixed_case(m: re.Match[str], style: Style) -> Readings:
     """iOS, OpenAI, mRNA: what stands in capitals is spelled."""
-    yield Reading(("word",), None)
+    yield SpokenForm(("word",), None)
     if style.for_voice:
         first, upper, ending = m.groups()
         first = style.letters(first) if len(first) == 1 else first
@@ -212,7 +212,7 @@ def is_roman(text: str) -> bool:
 _NO_NUMERALS = frozenset("LCDMlcdm")  # which are initials, units and letters of lists
 
 
-def numerals(word: str, own: str) -> list[Reading]:
+def numerals(word: str, own: str) -> list[SpokenForm]:
     """Henry VIII's, Chapter IV, page iv, the XXI century"""
     if not is_roman(word.upper()) or word in _NO_NUMERALS:
         return []
