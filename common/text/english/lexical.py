@@ -39,7 +39,7 @@ _ELISION = re.compile(r"[A-Za-z]+'[a-z]")
 CAPITALS = (
     shape("season", r"S(\d{1,2})[\s.:]?E(\d{1,3})(?!\w)", words.season),
     shape("formula", r"((?:[A-Z][a-z]?[\d₀-₉]{0,3}|\((?:[A-Z][a-z]?[\d₀-₉]{0,3}){1,9}\)[\d₀-₉]{1,3}){1,20})"
-           r"(\^?\d?[+-]|[²³⁴]?[⁺⁻])?(?![A-Za-z\d+'])", words.formula),
+           r"(\^?\d?(?:\+|-(?!-))|[²³⁴]?[⁺⁻])?(?![A-Za-z\d+'])", words.formula),
     shape("chess", r"([KQRBN])?([a-h]?[1-8]?)(x)?([a-h])([1-8])(=[QRBN])?([+#])?(?![\w-])"
            r"|O-O(?:-O)?(?![\w-])", words.chess),
     shape("chord", r"([A-G])([#♯♭]|b(?=\s(?:major|minor|flat)|m|[0-9]))?"
@@ -61,6 +61,7 @@ LETTERS = (
     shape("masked", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", words.masked),
     shape("code", r"(?=[A-Za-z\d-]{0,24}\d)[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){0,6}(?![\w-])", words.labelled),
 )  # fmt: skip
+_STANDS_ALONE = re.compile(r"(?![xX])[A-Za-z][a-z]*(?=[\s,;:!?)]|\.(?:\s|\Z)|\Z)")
 _AT_CAPITALS, _AT_SMALL = LETTERS + CAPITALS, LETTERS + CAPITALS[2:3]
 
 
@@ -182,6 +183,8 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
         own = [*own, f"w={m[0].lower()}", f"s=initials{min(len(m[0]), 7)}"]
         readings = [*words.initials(m, style), *words.abbreviations(m[0].rstrip(".").replace(" ", ""), style, dot=True)]
         found.append(Proposal(m.end(), own, readings))
+    if _STANDS_ALONE.match(text, position):
+        return found
     return found + matched(_AT_CAPITALS if text[position].isupper() else _AT_SMALL, text, position, style)
 
 

@@ -90,6 +90,9 @@ NUMBERS = (
 )  # fmt: skip
 _BEHIND_SIGNS = ("short year", "money range", "money", "notes", "loss")
 _AT_DIGITS = tuple(shape for shape in NUMBERS if shape.name not in _BEHIND_SIGNS)
+_STANDS_ALONE = re.compile(r"\d+(?=[\s;!?)]|,\s|\Z)")
+_WITH_SPACES = ("number", "telephone", "measure", "hours", "pinned", "money behind", "clock", "slash")
+_ALONE = tuple(shape for shape in NUMBERS if shape.name in _WITH_SPACES)
 _BESIDE_SIGNS = (*_BEHIND_SIGNS, "number", "decade", "exponent", "telephone", "measure", "money behind")
 _AT_SIGNS = tuple(shape for shape in NUMBERS if shape.name in _BESIDE_SIGNS)
 
@@ -132,6 +135,8 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
     may_be_address = has_address and not text[position - 1 : position].isalnum()
     if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style)):
         return named[:1]
+    if _STOP.match(text, position):
+        return []
     if character.isalpha():
         if not begins_word:
             return []
@@ -140,7 +145,10 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
     if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
         return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
     if character.isdecimal() or any(map(str.isdecimal, text[position + 1 : position + 6])):
-        found = matched(_AT_DIGITS if character.isdecimal() else _AT_SIGNS, text, position, style)
+        begun = (
+            _AT_SIGNS if not character.isdecimal() else _ALONE if _STANDS_ALONE.match(text, position) else _AT_DIGITS
+        )
+        found = matched(begun, text, position, style)
         if (m := ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
             found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
     if not character.isdecimal():
@@ -165,8 +173,12 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
     return text[start:stop] != "-" or not ((ahead.islower() and behind.islower()) or "-" in (ahead, behind))
 
 
+_STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(
     r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))(?:[a-z]+|[A-Z][a-z]{2,})(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
+    rf"|{_STOP.pattern}"
 )
 """Spaces and words that may be read otherwise only if a table has them."""
-SPECIAL = frozenset([*words.ENTRIES, *map(str.lower, (*words.ALONE, *say.CURRENCIES)), *SIGN_ROWS, "a", "am", "i"])
+SPECIAL = frozenset([*words.ENTRIES, *map(str.lower, (*words.ALONE, *say.CURRENCIES)), *SIGN_ROWS, "a", "am", "i"]) - {
+    "."
+}

@@ -271,6 +271,8 @@ _ELEMENT = re.compile(r"([A-Z][a-z]?|\))([\d₀-₉]*)")
 def formula(m: re.Match[str], style: Style) -> Readings:
     """H2SO4, NaCl, Ca2+"""
     found = _ELEMENT.findall(m[1])
+    if len(m[0]) < 3 and m[0].isalpha() and len(found) == 1:  # the same as a word
+        return
     if not all(element in _ELEMENTS or element == ")" for element, _ in found):
         return
     said = " ".join(
