@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from common.recognition.transcripts import Word
+from common.recognition.transcripts import Word, text_of
 
 # What broadcasters ask for, e.g. the BBC's subtitle guidelines and Netflix' timed text style guide.
 LINE_CHARACTERS = 42
@@ -70,7 +70,9 @@ def _lines(group: list[Word]) -> list[str]:
 
 
 def _wrapped(group: list[Word], width: int) -> list[str]:
-    return textwrap.wrap(" ".join(word.text for word in group), width, break_long_words=False, break_on_hyphens=False)
+    text = text_of(group)  # which may have no spaces to break at
+    has_spaces = text.count(" ") == len(group) - 1
+    return textwrap.wrap(text, width, break_long_words=not has_spaces, break_on_hyphens=False)
 
 
 def _clock(seconds: float, mark: str) -> str:
