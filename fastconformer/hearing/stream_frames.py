@@ -4,7 +4,7 @@ Shapes: B streams of a step, N samples, S encoder frames, C encoder width.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -15,8 +15,25 @@ from common.recognition.tensors import padded
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams
 
 if TYPE_CHECKING:
-    from fastconformer.hearing.streaming import Session
     from fastconformer.recognizer import Recognizer
+
+
+class AudioStream(Protocol):
+    """What frames are made of: a stream's slot, its samples that are still kept, and how many frames are done."""
+
+    slot: int
+    done: int
+    is_over: bool
+
+    @property
+    def samples(self) -> int:
+        """Samples fed so far."""
+
+    def between(self, start: int, stop: int) -> np.ndarray:
+        """Samples from `start` to `stop`, zeros before the first."""
+
+    def forget(self, until: int) -> None:
+        """Drops the samples before `until`."""
 
 
 class StepFrames(NamedTuple):
@@ -51,14 +68,14 @@ class CachedFrames:
         if 4 * max(slots, 2) <= self.streams.slots:
             self.streams.resize(2 * max(slots, 2))
 
-    def is_ready(self, session: "Session") -> bool:
+    def is_ready(self, session: AudioStream) -> bool:
         """Whether the next step's samples are there."""
         if session.is_over:
             return session.done < _frames(self.asr, session.samples)
         last_feature = self.size * (session.done + self.streams.frames - 1)
         return session.samples >= self.hop * (last_feature + 1) + self.after
 
-    def step(self, sessions: Sequence["Session"]) -> StepFrames:
+    def step(self, sessions: Sequence[AudioStream]) -> StepFrames:
         """The next frames of each, which must be ready."""
         length = (self.before + self.streams.feature_frames) * self.hop + self.after
         starts = [(self.size * (session.done - 1) + 1 - self.before) * self.hop for session in sessions]
@@ -103,13 +120,13 @@ class ChunkedFrames:
     def shrink(self, slots: int) -> None:
         """Nothing to free."""
 
-    def is_ready(self, session: "Session") -> bool:
+    def is_ready(self, session: AudioStream) -> bool:
         """Whether the next step's samples are there."""
         if session.is_over:
             return session.done < _frames(self.asr, session.samples)
         return session.samples >= self.size * (session.done + self.chunk + self.lookahead)
 
-    def step(self, sessions: Sequence["Session"]) -> StepFrames:
+    def step(self, sessions: Sequence[AudioStream]) -> StepFrames:
         """The next frames of each, which must be ready."""
         pieces, first, end, stop = [], [], [], []
         for session in sessions:
