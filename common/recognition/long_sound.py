@@ -1,10 +1,8 @@
 """Recordings too long to be held in memory: decoded in blocks, resampled on the way, forgotten after use."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-import soxr
 
 from common.audio import silence, waveform
 from common.audio.waveform import AudioError
@@ -64,7 +62,11 @@ class LongSound:
             raise ValueError(f"a slice of step {step}: expected 1")
         start, stop = start + self._first, max(start, stop) + self._first
         if self._coming is None or start < self._at:
-            self._coming, self._held_N, self._at = self._resampled(), np.zeros(0, np.float32), 0
+            self._coming, self._held_N, self._at = (
+                waveform.resampled(self._blocks(), *self._rates),
+                np.zeros(0, np.float32),
+                0,
+            )
         held = [self._held_N]
         end = self._at + len(self._held_N)
         try:
@@ -82,18 +84,8 @@ class LongSound:
         found_N = self._held_N[: stop - start]
         return found_N if len(found_N) == stop - start else np.zeros(stop - start, np.float32)
 
-    def _resampled(self) -> Iterator[np.ndarray]:
-        from_rate, to_rate = self._rates
-        if from_rate == to_rate:
-            yield from self._blocks()
-            return
-        stream: Any = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=waveform.QUALITY)
-        for block in self._blocks():
-            yield stream.resample_chunk(block)
-        yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
-
     def _counted(self) -> Iterator[np.ndarray]:
-        for block in self._resampled():
+        for block in waveform.resampled(self._blocks(), *self._rates):
             self._count += len(block)
             self._loudest = max(self._loudest, float(block.max(initial=0.0)), float(-block.min(initial=0.0)))
             yield block

@@ -25,7 +25,7 @@ class Cue(NamedTuple):
 def cues(words: Sequence[Word]) -> list[Cue]:
     """The words in subtitles of at most two lines, broken at pauses and where they would be too long to read."""
     found: list[Cue] = []
-    for group in reversed(list(_groups(words))):
+    for group in reversed(list(groups(words))):
         next_start = found[-1].start if found else float("inf")
         start = group[0].start
         found.append(Cue(start, min(next_start, max(group[-1].end, start + SHORTEST_SECONDS)), _lines(group)))
@@ -42,7 +42,8 @@ def render(words: Sequence[Word], style: Literal["srt", "vtt"]) -> str:
     return "\n".join(header + blocks)
 
 
-def _groups(words: Sequence[Word]) -> Iterator[list[Word]]:
+def groups(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """The words of each subtitle."""
     group: list[Word] = []
     for word in words:
         if group and not _joins(group, word):

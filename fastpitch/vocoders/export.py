@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from common.export import ExportGraph, encoded
-from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.istft import IstftGenerator, overlapped
@@ -76,16 +75,10 @@ class PlainIstft(nn.Module):
 
 
 def graph(loaded: LoadedGenerator) -> ExportGraph:
-    """The generator of a checkpoint, on the CPU. Raises CheckpointError for one with pulses."""
+    """The generator of a checkpoint, on the CPU."""
     generator, features, delay = loaded
     assert not isinstance(generator, FusedHifigan | FusedWaveglow)  # which `Vocoder` makes, not a checkpoint
     is_flow = isinstance(generator, Waveglow)
-    if isinstance(generator, IstftGenerator) and generator.cfg.phases == "pulses":
-        raise CheckpointError(
-            "istft.phases = pulses: in no exported graph yet; python -m fastpitch.pack NAME --fastpitch VOICE "
-            "--vocoder VOICE --phases network --corrections 0 makes a voice whose vocoder can be exported"
-        )
-
     def reference(mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor | None = None) -> tuple[Tensor]:
         if not isinstance(generator, Waveglow):
             return (generator(mel_BMT, frames_B),)
