@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from common.audio.silence import Keep
 from common.convolution import owned
 from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
@@ -30,19 +31,18 @@ from common.recognition.transcripts import Transcript, Word
 from common.runs import checkpoint
 from common.text.pieces import Pieces
 from fastconformer.checkpoints.reading import read_model
-from fastconformer.hearing.greedy import BeamDecoding, CTCDecoding, TransducerDecoding
+from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
-from fastconformer.hearing.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_transducer
+from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
 from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames
 from fastconformer.hearing.streaming import Pool, Session
-from fastconformer.hypotheses import Hypothesis, joined, transcript_of, words_in
+from fastconformer.hypotheses import Hypothesis, transcript_of, words_in
 from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.fused import cast, fuse
 from fastconformer.network.model import Model
 from fastconformer.network.streaming import lookahead_of, no_such_lookahead
-from fastconformer.transducer.beam import BeamSearch
 from fastconformer.transducer.decoder import Decoder
-from fastconformer.transducer.weights import array_of, on_host
+from fastconformer.transducer.weights import array_of
 
 Head = Literal["auto", "transducer", "ctc"]
 Confidence = Literal["probability", "entropy"]
@@ -92,6 +92,11 @@ class Recognizer:
     def sample_rate(self) -> int:
         """Samples a second of the arrays that it hears."""
         return self.feature_config.sample_rate
+
+    @property
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings and streams."""
+        return self.feature_config.keeper()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -156,10 +161,7 @@ class Recognizer:
         options = options or DecodingOptions()
         if (self.head if head == "auto" else head) == "ctc":
             return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
-        weights = self.model.decoder_weights()
-        return of_transducer(
-            lambda: Decoder(on_host(weights)), lambda beam: BeamSearch(weights, beam), self.pieces, options
-        )
+        return of_transducer(self.model.decoder_weights(), self.pieces, options)
 
     @torch.inference_mode()
     def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
@@ -240,7 +242,9 @@ class Recognizer:
                 hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
             ),
             join=torch.cat,
-            decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
+            decode_parts=lambda parts, recording: decode_parts(
+                parts, self.decoding(), decoder, self.pieces, max_symbols=max_symbols, hot_words=recording.hot_words
+            ),
             batch_size=batch_size,
             several=side_by_side if self.device.type == "cpu" else map,
         ):
@@ -314,35 +318,12 @@ class Recognizer:
             return CTCDecoding(self.ctc_log_probs, self.pieces)
         return TransducerDecoding(self._decoder, self.pieces)
 
-    def _decode_parts(
-        self,
-        parts: Iterable[Tensor],
-        max_symbols: int,
-        decoder: SearchDecoding | None = None,
-        hot_words: tuple[str, ...] = (),
-    ) -> Hypothesis:
-        if decoder is not None and decoder.in_parts is None:
-            kept = decoder.start(1)
-            for encoded_SC in parts:
-                decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
-            return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
-        decoding: TransducerDecoding | BeamDecoding | CTCDecoding | CTCBeamDecoding = self.decoding()
-        scorer = None
-        if decoder is not None and decoder.in_parts is not None:
-            decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)
-        progress = decoding.start(1, scorer)
-        hypotheses = [
-            decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]
-            for encoded_SC in parts
-        ]
-        return joined([*hypotheses, *decoding.end(progress)], self.pieces)
-
     @functools.cached_property
     def _decoder(self) -> Decoder:
         return Decoder(self.model.decoder_weights())
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.feature_config.sample_rate, long_seconds=LONG_SECONDS)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from common.audio.silence import StreamPauses
 from common.devices.precision import float32_math
 from common.recognition.tensors import padded
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams
@@ -24,10 +25,11 @@ class AudioStream(Protocol):
     slot: int
     done: int
     is_over: bool
+    pauses: StreamPauses | None
 
     @property
     def samples(self) -> int:
-        """Samples fed so far."""
+        """Samples kept so far."""
 
     def between(self, start: int, stop: int) -> np.ndarray:
         """Samples from `start` to `stop`, zeros before the first."""
@@ -71,7 +73,7 @@ class CachedFrames:
     def is_ready(self, session: AudioStream) -> bool:
         """Whether the next step's samples are there."""
         if session.is_over:
-            return session.done < _frames(self.asr, session.samples)
+            return session.done < frames_of(self.asr, session.samples)
         last_feature = self.size * (session.done + self.streams.frames - 1)
         return session.samples >= self.hop * (last_feature + 1) + self.after
 
@@ -91,7 +93,7 @@ class CachedFrames:
         with torch.inference_mode(), float32_math(self.asr.precision):
             encoded_BSC = self.streams.step(features_BFT, [s.slot for s in sessions], done, in_all).float()
         end = [
-            min(self.streams.frames, _frames(self.asr, s.samples) - s.done) if s.is_over else self.streams.frames
+            min(self.streams.frames, frames_of(self.asr, s.samples) - s.done) if s.is_over else self.streams.frames
             for s in sessions
         ]
         for session, n, start in zip(sessions, end, starts, strict=True):
@@ -122,17 +124,20 @@ class ChunkedFrames:
 
     def is_ready(self, session: AudioStream) -> bool:
         """Whether the next step's samples are there."""
-        if session.is_over:
-            return session.done < _frames(self.asr, session.samples)
+        if self._ends(session):
+            return session.done < frames_of(self.asr, session.samples)
         return session.samples >= self.size * (session.done + self.chunk + self.lookahead)
+
+    def _ends(self, session: AudioStream) -> bool:
+        """Whether nothing follows what is kept: the stream is over, or pauses for longer than the lookahead."""
+        pause = session.pauses.pause if session.pauses else 0
+        return session.is_over or pause > self.size * self.lookahead
 
     def step(self, sessions: Sequence[AudioStream]) -> StepFrames:
         """The next frames of each, which must be ready."""
         pieces, first, end, stop = [], [], [], []
         for session in sessions:
-            last = UNKNOWN
-            if session.is_over:
-                last = _frames(self.asr, session.samples)
+            last = frames_of(self.asr, session.samples) if self._ends(session) else UNKNOWN
             start = max(0, session.done - self.left)
             chunk_end = min(last, session.done + self.chunk)
             all_end = min(last, chunk_end + self.lookahead)
@@ -146,6 +151,6 @@ class ChunkedFrames:
         return StepFrames(encoded_BSC, first, end, stop)
 
 
-def _frames(asr: "Recognizer", samples: int) -> int:
+def frames_of(asr: "Recognizer", samples: int) -> int:
     """Encoder frames of so many samples."""
     return asr.model.encoder.output_frames(asr.feature_config.frames(samples))

@@ -6,7 +6,8 @@
             print(update.text, update.pending)
         print(session.finish().text)
 
-Until something can be heard nothing is recognised, as in a recording without sound. Audio is taken in steps of fixed
+Until something can be heard nothing is recognised, as in a recording without sound; pauses are cut as out of recordings
+(`features.longest_pause`), by what has been loudest so far, and cost nothing. Audio is taken in steps of fixed
 size, wherever the feeds end, so their sizes change nothing. What is kept of a stream has constant size. Models that are
 made for it (`network.streaming.lookahead_of`) compute nothing twice; others encode chunks with context on both sides.
 
@@ -33,12 +34,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from common.audio.silence import Cut, Pauses, StreamPauses
 from common.audio.waveform import INAUDIBLE, AudioError
 from common.recognition.recordings import Recording, is_silent
 from common.recognition.transcripts import Word, text_of
 from common.text.pieces import word_groups
 from fastconformer.hearing.searching import SearchDecoding
-from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames
+from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames, frames_of
 from fastconformer.hypotheses import NOTHING, Hypothesis, joined
 from fastconformer.transducer.decoder_state import DecodingState
 
@@ -92,8 +94,11 @@ class Session:
     def __init__(self, pool: "Pool", progress: DecodingState) -> None:
         self.pool, self.progress = pool, progress
         self.slot = -1  # from the first step on
+        keep = pool.asr.keep
+        self.pauses = StreamPauses(keep) if isinstance(keep, Pauses) else None
+        self.fed = 0  # samples
         self.samples_N = np.zeros(0, np.float32)
-        self.first_sample = 0  # of samples_N, counted from the start of the stream
+        self.first_sample = 0  # of samples_N, counted from the start of what is kept of the stream
         self.done = 0  # encoder frames
         self.unheard = 0  # of these, that came before anything could be heard, and were not decoded
         self.first_heard: int | None = None  # sample
@@ -111,7 +116,7 @@ class Session:
 
     @property
     def samples(self) -> int:
-        """Samples fed so far."""
+        """Samples kept so far."""
         return self.first_sample + len(self.samples_N)
 
     def feed(self, samples: np.ndarray | Tensor) -> Coming:
@@ -136,6 +141,16 @@ class Session:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def add(self, samples_N: np.ndarray, *, last: bool = False) -> None:
+        """Keeps samples of them, or all."""
+        self.fed += len(samples_N)
+        if self.pauses:
+            samples_N = self.pauses.feed(samples_N, last=last)
+        if self.first_heard is None and not is_silent(samples_N):
+            self.first_heard = self.samples + int((np.abs(samples_N) > INAUDIBLE).argmax())
+        if not self.error:
+            self.samples_N = np.concatenate([self.samples_N, samples_N])
+
     def between(self, start: int, stop: int) -> np.ndarray:
         """Samples from `start` to `stop`, zeros before the first."""
         before = np.zeros(max(0, -start), np.float32)
@@ -145,13 +160,6 @@ class Session:
         """Drops the samples before `until`; their memory goes when `Pool` copies what is left, once a feed."""
         n = min(max(0, until - self.first_sample), len(self.samples_N))
         self.samples_N, self.first_sample = self.samples_N[n:], self.first_sample + n
-
-    def add(self, samples_N: np.ndarray) -> None:
-        """Keeps samples."""
-        if self.first_heard is None and not is_silent(samples_N):
-            self.first_heard = self.samples + int((np.abs(samples_N) > INAUDIBLE).argmax())
-        if not self.error:
-            self.samples_N = np.concatenate([self.samples_N, samples_N])
 
 
 class _Feed(NamedTuple):
@@ -264,9 +272,9 @@ class Pool:
     def _begin(self, session: Session) -> None:
         """Takes the samples of the next feed that waits."""
         samples_N = session.waiting[0].samples_N
-        session.is_over |= samples_N is None
-        if samples_N is not None:
-            session.add(samples_N)
+        if samples_N is None:
+            samples_N, session.is_over = np.zeros(0, np.float32), True
+        session.add(samples_N, last=session.is_over)
         self._active[session] = time.monotonic()
 
     def _wait_seconds(self) -> float | None:
@@ -384,7 +392,11 @@ class Pool:
 
     def _update(self, session: Session) -> Update:
         """The words that are over, the text that stays, and the rest."""
-        if session.is_spelled and not session.is_over:  # no step has been taken
+        pause = session.pauses.pause / self.asr.feature_config.sample_rate if session.pauses else 0.0
+        if pause and frames_of(self.asr, session.samples) > session.done:
+            pause = 0.0  # some of what was said before it waits for what follows
+        is_settled = pause >= SETTLED_SECONDS and bool(session.heard.tokens)
+        if session.is_spelled and not session.is_over and not is_settled:  # no step has been taken
             return Update([], "", session.pending, session.error)
         session.is_spelled = True
         pieces, heard, ahead = self.asr.pieces, session.heard, session.ahead
@@ -395,7 +407,7 @@ class Pool:
         cut = len(heard.tokens) if session.is_over else groups[-1].start if groups else 0
         if cut < len(heard.tokens):
             last = heard.frames[-1] + (heard.durations[-1] if heard.durations else 1)
-            silent_seconds = (session.done - session.unheard - last) * self.asr.seconds_per_frame
+            silent_seconds = pause + (session.done - session.unheard - last) * self.asr.seconds_per_frame
             if silent_seconds >= SETTLED_SECONDS and not ahead.tokens:
                 cut = len(heard.tokens)
             elif len(heard.tokens) - cut > MOST_OPEN:
@@ -420,9 +432,11 @@ class Pool:
         return text.rstrip()
 
     def _words(self, session: Session, hypothesis: Hypothesis) -> list[Word]:
-        seconds, unheard = session.samples / self.asr.feature_config.sample_rate, session.unheard
-        recording = Recording("stream", session.samples_N, seconds, unheard * self.asr.seconds_per_frame)
-        return self.asr.words(hypothesis, recording)
+        before = session.unheard * self.asr.seconds_per_frame
+        cuts = [Cut(0.0, 0.0), *(session.pauses.cuts if session.pauses else [])]
+        own = tuple(Cut(cut.at - before, cut.before + before) for cut in cuts)
+        seconds = session.fed / self.asr.feature_config.sample_rate
+        return self.asr.words(hypothesis, Recording("stream", session.samples_N, seconds, own))
 
 
 def _serve(ref: "weakref.ref[Pool]", inbox: "queue.SimpleQueue[Any]") -> None:

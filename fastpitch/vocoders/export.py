@@ -79,6 +79,7 @@ def graph(loaded: LoadedGenerator) -> ExportGraph:
     generator, features, delay = loaded
     assert not isinstance(generator, FusedHifigan | FusedWaveglow)  # which `Vocoder` makes, not a checkpoint
     is_flow = isinstance(generator, Waveglow)
+
     def reference(mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor | None = None) -> tuple[Tensor]:
         if not isinstance(generator, Waveglow):
             return (generator(mel_BMT, frames_B),)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.audio.silence import Keep
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
@@ -31,6 +32,8 @@ class Ears(NamedTuple):
     """Longer recordings are recognised in chunks."""
     asr: Any
     batch_size: int
+    keep: Keep | None = None
+    """What cuts silence out of recordings."""
     decoder: Any = None
     """What decodes, if not greedily."""
 
@@ -149,7 +152,7 @@ def load_ears(
 
 def _ears(name: str, asr: Any, batch_size: int, decoding: DecodingOptions | None) -> Ears:
     decoder = None if decoding in (None, DecodingOptions()) else asr.decoder(decoding)
-    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, decoder)
+    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, getattr(asr, "keep", None), decoder)
 
 
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:
@@ -167,7 +170,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
         return ServedVoice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
-    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, Cut
+    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, MelSpan
 
     loaded = fastpitch.load(tts, device=device)
     voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
@@ -186,7 +189,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
             sayings,
             sentences=begun,
             sounds=lambda speaking: voice.cuts(
-                [Cut(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
+                [MelSpan(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
                 [saying.sentence.gain_T for saying in speaking],
             ),
             sample_rate=voice.sample_rate,
