@@ -12,7 +12,7 @@ import openai
 import pytest
 from websockets.sync.client import connect
 
-from common.audio.vad import EnergyVad, TurnEvent, Turns
+from common.audio.vad import EnergyVad
 from tests.trt.serving.running import noise, pretended, served
 from trt.serve import ServeConfig
 from trt.serving.limits import Limits
@@ -48,7 +48,8 @@ def live(request):
     gateway = pretended(cfg)
     if request.param == "streams":
         gateway.hearing.__dict__["pool"] = Streams()
-    with served(cfg, gateway) as running:
+    with pytest.MonkeyPatch.context() as patched, served(cfg, gateway) as running:
+        patched.setattr("trt.serving.realtime.best_vad", EnergyVad)  # to a network noise is no speech
         yield running
 
 
@@ -194,19 +195,3 @@ def test_a_client_that_goes_leaves_no_stream(live):
     assert not live.gateway.live
     assert not getattr(live.gateway.hearing.pool, "open", 0)
     live.comes_to_rest()
-
-
-@pytest.mark.parametrize("level", [1e-5, 1e-3, 1e-2])
-def test_turns_are_found_above_any_noise_however_it_is_fed(level):
-    random = np.random.default_rng(0)
-    sound_N = (level * random.standard_normal(16_000 * 12)).astype(np.float32)
-    for start, end in ((3, 5), (8, 9)):
-        sound_N[16_000 * start : 16_000 * end] += 0.1 * random.standard_normal(16_000 * (end - start)).astype(
-            np.float32
-        )
-    for size in (len(sound_N), 1_000, 77):
-        turns, found = Turns(EnergyVad(16_000), 16_000, silence_seconds=0.4, prefix_seconds=0.1), list[TurnEvent]()
-        for start in range(0, len(sound_N), size):
-            found += turns.feed(sound_N[start : start + size])
-        assert [event.kind for event in found] == ["started", "stopped"] * 2
-        assert [event.at / 16_000 for event in found] == pytest.approx([2.9, 5.4, 7.9, 9.4], abs=0.08)
