@@ -196,7 +196,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         )
 
     return ServedVoice(
-        name=tts.stem,
+        name=tts.parent.name if tts.name == "packed" else tts.stem,
         sample_rate=voice.sample_rate,
         hop_samples=voice.hop_samples,
         speakers=len(loaded.model.pitch_mean),
