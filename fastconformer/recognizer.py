@@ -6,10 +6,13 @@ the blank.
 
 import copy
 import functools
+import math
+import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -31,7 +34,8 @@ from fastconformer.checkpoints.reading import read_model
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
-from fastconformer.hearing.streaming import CachedFrames, ChunkedFrames, Pool, Session
+from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames
+from fastconformer.hearing.streaming import Pool, Session
 from fastconformer.hypotheses import Hypothesis, transcript_of, words_in
 from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.fused import cast, fuse
@@ -81,6 +85,8 @@ class Recognizer:
         if (head == "ctc" and model.ctc is None) or (head == "transducer" and model.prediction is None):
             raise checkpoint.CheckpointError(f"head = {head}: this model has no such head")
         self.head, self.confidence, self.lookaheads = head, confidence, lookaheads
+        self._pools: weakref.WeakValueDictionary[tuple[object, ...], Pool] = weakref.WeakValueDictionary()
+        self._pools_lock = threading.Lock()
 
     @property
     def sample_rate(self) -> int:
@@ -252,11 +258,16 @@ class Recognizer:
         left_seconds: float = ChunkOptions.left_seconds,
         max_symbols: int = 10,
         decoder: SearchDecoding | None = None,
+        delay_seconds: float = 0.0,
+        idle_seconds: float = math.inf,
     ) -> Pool:
         """A pool of sessions (`session`) that share the steps of the network: hundreds of streams at once.
 
-        Options are those of `session`; words to favour are of each `Pool.session`.
+        Options are those of `session`; words to favour are of each `Pool.session`. A step that could be taken waits up
+        to `delay_seconds` for those of other streams; a session that is fed nothing for `idle_seconds` is closed.
         """
+        shared: dict[str, Any] = {"max_symbols": max_symbols, "decoder": decoder}
+        shared |= {"delay_seconds": delay_seconds, "idle_seconds": idle_seconds}
         longest = lookahead_of(self.config.encoder, self.feature_config)
         if lookahead is not None and lookahead < 0:
             raise ValueError(f"lookahead = {lookahead}: expected a number of encoder frames, at least 0")
@@ -266,11 +277,11 @@ class Recognizer:
             if error := no_such_lookahead(lookahead, self.lookaheads):
                 raise ValueError(error)
             cached = CachedFrames(self, longest if lookahead is None else lookahead)
-            return Pool(self, cached, max_symbols=max_symbols, decoder=decoder)
+            return Pool(self, cached, **shared)
         options = ChunkOptions(chunk_seconds=chunk_seconds, left_seconds=left_seconds)
         chunk, left, right = self._frames(options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
         frames = ChunkedFrames(self, chunk=chunk, left=left, lookahead=right if lookahead is None else lookahead)
-        return Pool(self, frames, max_symbols=max_symbols, decoder=decoder)
+        return Pool(self, frames, **shared)
 
     def session(
         self,
@@ -287,13 +298,19 @@ class Recognizer:
         `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
         with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
         encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them. `decoder`: see
-        the method of that name; with one transcript. `hot_words`: words or phrases to favour.
+        the method of that name; with one transcript. `hot_words`: words or phrases to favour. Sessions of the same
+        options share a pool.
         """
         words = tuple(hot_words)
-        return self.pool(
-            lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds, max_symbols=max_symbols,
-            decoder=self.decoder() if words and decoder is None else decoder,
-        ).session(hot_words=words)  # fmt: skip
+        key = (lookahead, chunk_seconds, left_seconds, max_symbols, decoder, bool(words))
+        with self._pools_lock:
+            pool = self._pools.get(key)
+            if pool is None:
+                pool = self._pools[key] = self.pool(
+                    lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds,
+                    max_symbols=max_symbols, decoder=self.decoder() if words and decoder is None else decoder,
+                )  # fmt: skip
+        return pool.session(hot_words=words)
 
     def decoding(self, head: Head = "auto") -> TransducerDecoding | CTCDecoding:
         """Greedy decoding by `head`, by default that of the recogniser, also of frames that come in parts."""

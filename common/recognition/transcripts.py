@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common.audio.silence import Cut, in_recording
 from common.recognition.recordings import Recording
-from common.text.pieces import Pieces, is_spoken, word_groups
+from common.text.pieces import Pieces, is_spaceless, is_spoken, word_groups
 
 if TYPE_CHECKING:  # runtimes without torch write transcripts too
     import numpy as np
@@ -92,6 +92,16 @@ class Transcript(NamedTuple):
             record["score"] = self.score
             record["alternatives"] = [alternative.record() for alternative in self.alternatives]
         return record
+
+
+def text_of(words: Iterable[Word]) -> str:
+    """The words as they are written: with spaces between them, in scripts that have any."""
+    parts: list[str] = []
+    for word in words:
+        if parts and not (is_spaceless(parts[-1][-1]) and is_spaceless(word.text[0])):
+            parts.append(" ")
+        parts.append(word.text)
+    return "".join(parts)
 
 
 def transcript_of(
