@@ -7,6 +7,7 @@ exit status 1; all else is transcribed nevertheless. Run by torchrun, the proces
 
 import math
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -14,18 +15,22 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
+from common.config import ConfigError
 from common.devices import distributed
 from common.devices.fastest import Choice
 from common.recognition import sharding
 from common.recognition.decoding import DecodingOptions
 from common.recognition.inputs import find_recordings
-from common.recognition.recordings import channel_number, of_channel
+from common.recognition.recordings import Source, channel_number, of_channel
 from common.recognition.transcribing import Output, share, status, write_all
+from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
+from fastconformer.attending import AttentionRecognizer, Times
 from fastconformer.hearing.long_audio import ChunkOptions
-from fastconformer.recognizer import Confidence, Head, load
+from fastconformer.listening import Confidence
+from fastconformer.recognizer import Head, Recognizer, load
 from fastconformer.transducer.host_decoder import check_max_symbols
 
 
@@ -59,7 +64,22 @@ class InferenceConfig:
     """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
-    """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
+    """Head that decodes in hybrid models: transducer, attention or ctc; by default not ctc."""
+    source_language: str | None = None
+    """Language that is spoken, as a code such as de, or auto to identify that of each recording; for models with an
+    attention decoder, as the next ones. Keys of a manifest (source_lang, target_lang, pnc, decodercontext) come
+    first."""
+    target_language: str | None = None
+    """Language that is written; by default the one that is spoken."""
+    punctuation: bool = True
+    """Whether an attention decoder writes capitals and punctuation."""
+    times: Times = "auto"
+    """Source of the times of words. tokens: those that an attention decoder writes, if it learned that; none: a word
+    has the times of the stretch of audio that it is in."""
+    context: int = 0
+    """Last words of a long recording's text that an attention decoder is told before its next stretch."""
+    length_penalty: float = 0.0
+    """Power of the length that scores of the attention decoder's beam search are divided by."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     language: Language = "english"
@@ -125,17 +145,43 @@ def main(cfg: InferenceConfig) -> int:
             cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
             confidence=cfg.confidence, normalize_seconds=cfg.normalize_seconds,
         )  # fmt: skip
-        heard = asr.stream(
-            of_channel((item.source for item in share(found.items, world)), cfg.channel),
-            batch_size=cfg.batch_size,
-            **asdict(cfg.chunks),
-            max_symbols=cfg.max_symbols,
-            decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
-            on_error="skip",
-        )
+        heard = _heard(asr, of_channel((item.source for item in share(found.items, world)), cfg.channel), cfg)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
         written = write_all(found, heard, world, to, spelled=compared, heard=compared)
         return status(found, sum(bool(transcript.error) for transcript in written), world)
+
+
+def _heard(
+    asr: Recognizer | AttentionRecognizer, sources: Iterable[Source], cfg: InferenceConfig
+) -> Iterator[Transcript]:
+    """The transcripts of the sources. Raises ConfigError for options that are of models of another kind."""
+    if isinstance(asr, AttentionRecognizer):
+        try:
+            yield from asr.stream(
+                sources,
+                source_language=cfg.source_language,
+                target_language=cfg.target_language,
+                punctuation=cfg.punctuation,
+                times=cfg.times,
+                context=cfg.context,
+                batch_size=cfg.batch_size,
+                decoder=asr.decoder(cfg.decoding, length_penalty=cfg.length_penalty),
+                on_error="skip",
+            )
+        except ValueError as error:
+            raise ConfigError(f"{cfg.model}: {error}") from None
+        return
+    if cfg.source_language or cfg.target_language or cfg.times != "auto" or cfg.context or cfg.length_penalty:
+        told = "source_language, target_language, times, context and length_penalty are for attention decoders"
+        raise ConfigError(f"{cfg.model}: {told}; this is a model without")
+    yield from asr.stream(
+        sources,
+        batch_size=cfg.batch_size,
+        **asdict(cfg.chunks),
+        max_symbols=cfg.max_symbols,
+        decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
+        on_error="skip",
+    )
 
 
 if __name__ == "__main__":

@@ -81,6 +81,8 @@ class Recording(NamedTuple):
     error: str = ""
     hot_words: tuple[str, ...] = ()
     """Words or phrases to favour in this one."""
+    wanted: tuple[tuple[str, str], ...] = ()
+    """What is to be written of this one; see `Utterance.wanted`."""
 
     @property
     def failure(self) -> str:
@@ -100,7 +102,9 @@ def read(source: Source, sample_rate: int, *, long_seconds: float = math.inf, tr
         seconds, first = len(samples_N) / sample_rate, 0
         if trim:
             samples_N, first = silence.trim_silence(samples_N)
-    return Recording(name_of(source), samples_N, seconds, first / sample_rate)
+    given = source.source if isinstance(source, OneChannel) else source
+    wanted = given.wanted if isinstance(given, Utterance) else ()
+    return Recording(name_of(source), samples_N, seconds, first / sample_rate, wanted=wanted)
 
 
 def read_heard(source: Source, sample_rate: int, *, long_seconds: float = math.inf, trim: bool = False) -> Recording:

@@ -1,0 +1,114 @@
+"""Texts of an attention decoder: from tokens to words with their times, and from parts of a recording to the whole.
+
+Needs no torch.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from common.recognition.recordings import Recording
+from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from fastconformer.attention.pieces import PromptedPieces
+from fastconformer.attention.search import Found, Result
+
+NO_SPACES = ("ja", "zh", "th")
+
+
+class TextHypothesis(NamedTuple):
+    """A text of an attention decoder: the tokens without prompt and end, what they spell, and how probable each is."""
+
+    labels: list[int]
+    text: str
+    confidence: list[float]
+    score: float
+    """Log-probability with that of the end, and what a language model and hot words add."""
+    flags: tuple[str, ...] = ()
+    """What was noticed: "loop", "limit"."""
+    alternatives: tuple["TextHypothesis", ...] = ()
+    """Less probable texts, best first, as many as were asked for."""
+
+
+def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
+    """What a search found, spelled."""
+
+    def spelled(found: Found) -> TextHypothesis:
+        sure = [math.exp(log_prob) for log_prob in found.log_probs[: len(found.labels)]]
+        return TextHypothesis(found.labels, pieces.decode(found.labels).strip(), sure, found.score)
+
+    best, *others = map(spelled, result.found)
+    return best._replace(flags=result.flags, alternatives=tuple(others))
+
+
+class Part(NamedTuple):
+    """A stretch of a recording: where it starts and how long it is, in seconds, and what is said in it."""
+
+    start: float
+    seconds: float
+    hypothesis: TextHypothesis
+
+
+def words_of(part: Part, pieces: PromptedPieces, seconds_per_frame: float) -> list[Word]:
+    """The words with their times where the text has tokens for them, in order; else with those of the stretch.
+
+    A time that is not in the stretch, or before the one before it, is none.
+    """
+    words: list[Word] = []
+    labels, sure = part.hypothesis.labels, part.hypothesis.confidence
+    pending: list[int] = []
+    start: float | None = None
+    last = 0.0
+
+    def close(end: float | None) -> None:
+        if pending:
+            spans = [Letter("", 0, 1, sure[i]) for i in pending]
+            own = words_of_pieces(
+                pieces, [labels[i] for i in pending], spans, first_seconds=0.0, seconds_per_frame=1.0, seconds=1.0
+            )
+            first, stop = (start, end) if start is not None and end is not None else (0.0, part.seconds)
+            words.extend(
+                word._replace(start=round(part.start + first, 3), end=round(part.start + stop, 3)) for word in own
+            )
+            pending.clear()
+
+    for i, label in enumerate(labels):
+        if label not in pieces.frames:
+            pending.append(i)
+            continue
+        at: float | None = pieces.frames[label] * seconds_per_frame
+        if at is not None and not last <= at <= part.seconds + seconds_per_frame:
+            at = None
+        if at is not None:
+            last = at = min(at, part.seconds)
+        if pending:
+            close(at)
+            start = None
+        else:
+            start = at
+    close(None)
+    return words
+
+
+def transcript_of(
+    recording: Recording, parts: Sequence[Part], pieces: PromptedPieces, *, language: str, seconds_per_frame: float
+) -> Transcript:
+    """What the parts of a recording say together; other readings only where it is one part."""
+    separator, shift = "" if language in NO_SPACES else " ", recording.first_seconds
+
+    def alternative(own: Sequence[Part]) -> Alternative:
+        words = [words_of(part, pieces, seconds_per_frame) for part in own]
+        texts = [" ".join(word.text for word in some) for some in words]
+        placed = [
+            word._replace(start=round(word.start + shift, 3), end=round(word.end + shift, 3))
+            for some in words
+            for word in some
+        ]
+        score = sum(part.hypothesis.score for part in own)
+        return Alternative(separator.join(text for text in texts if text), placed, round(score, 4))
+
+    readings = [parts]
+    if len(parts) == 1:
+        readings += [[parts[0]._replace(hypothesis=one)] for one in parts[0].hypothesis.alternatives]
+    flags = tuple(dict.fromkeys(flag for part in parts for flag in part.hypothesis.flags))
+    found = [alternative(own) for own in readings]
+    return best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)._replace(flags=flags)
