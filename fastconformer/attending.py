@@ -24,16 +24,20 @@ from common.recognition.pauses import stretches
 from common.recognition.recordings import Recording, Source, is_silent, read_ahead
 from common.recognition.tensors import padded
 from common.recognition.transcripts import Transcript
+from common.runs.checkpoint import CheckpointError
+from common.text.pieces import word_groups
 from fastconformer.attention.objective import smoothed_cross_entropy
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import SearchOptions, Wish, decode
 from fastconformer.attention.step import TorchStep, Weights
-from fastconformer.hearing.texts import Part, TextHypothesis, hypothesis_of, transcript_of
+from fastconformer.checkpoints.reading import read_aligner
+from fastconformer.hearing.texts import Part, TextHypothesis, hypothesis_of, spelled, transcript_of, word_times
 from fastconformer.listening import Listener
+from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.model import Model
 
-Times = Literal["auto", "tokens", "none"]
+Times = Literal["auto", "tokens", "ctc", "aligner", "none"]
 LONGEST_SECONDS, PREFERRED_SECONDS, SHORTEST_SECONDS = 35.0, 30.0, 1.0
 SPARE_TOKENS = 50
 """Tokens of prompt and text together, beyond one for each frame, after which a text ends."""
@@ -257,8 +261,10 @@ class AttentionRecognizer(Listener):
         `source_language`: the one that is spoken; "auto" identifies that of each recording; None is the model's own
         default. `target_language`: the one that is written; None for the one that is spoken. What an utterance of a
         manifest says of this (`Utterance.wanted`) comes first.
-        `times` of words: "tokens" that the model writes, if it learned that, or "none"; then a word has the times of
-        the stretch that it is in. `context`: a text before each recording, or how many of the last words each stretch
+        `times` of words: "tokens" that the model writes, if it learned that; those of its CTC head, "ctc"; of the CTC
+        model that some archives hold besides, "aligner"; or "none". "auto" is those of a CTC head, where there is one.
+        Words of translations, and those that none of these has found, have the times of the stretch that they are in.
+        `context`: a text before each recording, or how many of the last words each stretch
         of a long one is told. Recordings longer than `chunk_seconds` are cut at pauses. `decoder` (the method of that
         name) takes the place of `beam` and `length_penalty`. `hot_words`: words or phrases to favour in each recording.
         With on_error="skip" a recording that cannot be read, or whose language is not known, gives a transcript with
@@ -279,8 +285,12 @@ class AttentionRecognizer(Listener):
         if hot_words is not None:
             given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
         handed = context if isinstance(context, int) else 0
+        if times == "ctc" and self.model.ctc is None:
+            raise ValueError("times = ctc: this model has no CTC head")
+        if times == "aligner":
+            _ = self._aligner  # what it lacks is told before anything is heard
         while window := list(itertools.islice(given, WINDOW * batch_size)):
-            yield from self._window(window, wanted, decoder, batch_size, chunk_seconds, handed, on_error)
+            yield from self._window(window, wanted, decoder, times, batch_size, chunk_seconds, handed, on_error)
 
     def identify(self, recordings: Iterable[Source], *, batch_size: int = 8) -> list[Identified]:
         """The language of each recording, by its first stretch, and the probability of it among `languages`.
@@ -319,6 +329,7 @@ class AttentionRecognizer(Listener):
         window: Sequence[Recording],
         wanted: Wanted,
         decoder: AttentionDecoding,
+        times: Times,
         batch_size: int,
         chunk_seconds: float,
         handed: int,
@@ -356,8 +367,8 @@ class AttentionRecognizer(Listener):
             if not heard:
                 break
             spoken = [one for one in heard if len(one.samples_N)]
-            for one, hypothesis in zip(spoken, self._heard(spoken, window, decoder, batch_size), strict=True):
-                parts[one.recording].append(Part(one.start, len(one.samples_N) / self.sample_rate, hypothesis))
+            for one, part in zip(spoken, self._heard(spoken, window, decoder, times, batch_size), strict=True):
+                parts[one.recording].append(part)
         for recording, found, ask in zip(window, parts, own, strict=True):
             language = ask.target_language or ask.source_language or ""
             yield transcript_of(
@@ -365,9 +376,14 @@ class AttentionRecognizer(Listener):
             )
 
     def _heard(
-        self, spoken: Sequence[_Stretch], window: Sequence[Recording], decoder: AttentionDecoding, batch_size: int
-    ) -> list[TextHypothesis]:
-        found: dict[int, TextHypothesis] = {}
+        self,
+        spoken: Sequence[_Stretch],
+        window: Sequence[Recording],
+        decoder: AttentionDecoding,
+        times: Times,
+        batch_size: int,
+    ) -> list[Part]:
+        found: dict[int, Part] = {}
         for rows in by_length([len(stretch.samples_N) for stretch in spoken], batch_size):
             samples = [_lengthened(spoken[row].samples_N, self.sample_rate) for row in rows]
             encoded = self.encode(*self.features(*padded(samples, self.device)))
@@ -378,8 +394,40 @@ class AttentionRecognizer(Listener):
                 decoder=decoder,
                 hot_words=[window[spoken[row].recording].hot_words for row in rows],
             )
-            found |= dict(zip(rows, texts, strict=True))
+            placed = self._timed(samples, encoded, texts, [spoken[row].wanted for row in rows], times)
+            for row, sound_N, text, own in zip(rows, samples, texts, placed, strict=True):
+                length = len(spoken[row].samples_N)
+                lead = (len(sound_N) - length) // 2 / self.sample_rate
+                found[row] = Part(spoken[row].start, length / self.sample_rate, text, lead, own)
         return [found[row] for row in range(len(spoken))]
+
+    def _timed(
+        self,
+        samples: Sequence[np.ndarray],
+        encoded: EncodedFrames,
+        texts: Sequence[TextHypothesis],
+        asked: Sequence[Wanted],
+        times: Times,
+    ) -> list[list[tuple[float, float]]]:
+        """Start and end of the words of each text by CTC, as far as they can be found; of translations none."""
+        if times in ("tokens", "none") or (times == "auto" and self.model.ctc is None):
+            return [[] for _ in texts]
+        listener: Listener = self
+        if times == "aligner":
+            listener, encoded = self._aligner, self._aligner.encode(*self._aligner.features(*padded(samples)))
+        log_probs_BSV = listener.ctc_log_probs(encoded.encoded_BSC).cpu().numpy()
+        found = []
+        for log_probs_SV, count, text, wanted in zip(
+            log_probs_BSV, encoded.frames_B.tolist(), texts, asked, strict=True
+        ):
+            if times == "aligner":
+                words = spelled(text.text.split(), listener.pieces)
+            else:
+                labels = [label for label in text.labels if label not in self.pieces.control]
+                words = [[labels[i] for i in group] for group in word_groups(self.pieces, labels)]
+            words = [] if wanted.is_translation else words
+            found.append(word_times(words, log_probs_SV[:count], listener.pieces, listener.seconds_per_frame))
+        return found
 
     def _of(self, recording: Recording, wanted: Wanted) -> Wanted:
         """What is wanted of a recording. Raises ValueError."""
@@ -388,6 +436,14 @@ class AttentionRecognizer(Listener):
             (found,) = self._identified([recording]) if len(recording.samples_N) else (Identified("", 0.0),)
             wanted = replace(wanted, source_language=found.language or self.languages[0])
         return wanted
+
+    @functools.cached_property
+    def _aligner(self) -> Listener:
+        """The CTC model of the archive, read when times are first asked for: it may be larger than this model."""
+        if self.aligner is None:
+            raise CheckpointError("times = aligner: this model's file holds no CTC model besides")
+        model, imported = read_aligner(self.aligner)
+        return Listener(model, imported.features, imported.pieces, device=self.device)
 
     @functools.cached_property
     def _weights(self) -> Weights:

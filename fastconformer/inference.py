@@ -74,8 +74,9 @@ class InferenceConfig:
     punctuation: bool = True
     """Whether an attention decoder writes capitals and punctuation."""
     times: Times = "auto"
-    """Source of the times of words. tokens: those that an attention decoder writes, if it learned that; none: a word
-    has the times of the stretch of audio that it is in."""
+    """Source of the times of words of an attention decoder. tokens: those that it writes, if it learned that; ctc: its
+    CTC head; aligner: the CTC model that some archives hold besides; none: a word has the times of the stretch of audio
+    that it is in. auto: the CTC head, where there is one."""
     context: int = 0
     """Last words of a long recording's text that an attention decoder is told before its next stretch."""
     length_penalty: float = 0.0

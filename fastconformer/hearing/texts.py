@@ -7,8 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+import ctc
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from common.text.pieces import Pieces, is_spoken
+from common.text.vocabulary import VocabularyError
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import Found, Result
 
@@ -46,12 +51,20 @@ class Part(NamedTuple):
     start: float
     seconds: float
     hypothesis: TextHypothesis
+    lead: float = 0.0
+    """Seconds of silence that it was heard with before its start."""
+    times: Sequence[tuple[float, float]] = ()
+    """Start and end of every word, from the first frame on, where something found them."""
+
+    def at(self, seconds: float) -> float:
+        """Where in the recording something is that is so many seconds after the first frame."""
+        return round(self.start + min(max(0.0, seconds - self.lead), self.seconds), 3)
 
 
 def words_of(part: Part, pieces: PromptedPieces, seconds_per_frame: float) -> list[Word]:
-    """The words with their times where the text has tokens for them, in order; else with those of the stretch.
+    """The words with their times: those that were found, or those that the text has tokens for; else of the stretch.
 
-    A time that is not in the stretch, or before the one before it, is none.
+    A time of tokens that is not in the stretch, or before the one before it, is none.
     """
     words: list[Word] = []
     labels, sure = part.hypothesis.labels, part.hypothesis.confidence
@@ -75,7 +88,7 @@ def words_of(part: Part, pieces: PromptedPieces, seconds_per_frame: float) -> li
         if label not in pieces.frames:
             pending.append(i)
             continue
-        at: float | None = pieces.frames[label] * seconds_per_frame
+        at: float | None = pieces.frames[label] * seconds_per_frame - part.lead
         if at is not None and not last <= at <= part.seconds + seconds_per_frame:
             at = None
         if at is not None:
@@ -86,7 +99,49 @@ def words_of(part: Part, pieces: PromptedPieces, seconds_per_frame: float) -> li
         else:
             start = at
     close(None)
-    return words
+    if len(part.times) != len(words):
+        return words
+    return [
+        word._replace(start=part.at(start), end=part.at(end))
+        for word, (start, end) in zip(words, part.times, strict=True)
+    ]
+
+
+def spelled(words: Sequence[str], pieces: Pieces) -> list[list[int]]:
+    """The labels of each word by pieces that may have no capitals and no punctuation; none where one has no labels."""
+    found = []
+    for word in words:
+        for form in (word, word.lower(), "".join(filter(str.isalnum, word.lower()))):
+            try:
+                labels = pieces.encode(form)
+            except VocabularyError:
+                continue
+            if labels:
+                found.append(labels)
+                break
+    return found if len(found) == len(words) else []
+
+
+def word_times(
+    words: Sequence[Sequence[int]], log_probs_SV: np.ndarray, pieces: Pieces, seconds_per_frame: float
+) -> list[tuple[float, float]]:
+    """Start and end of every word, given by its labels, on the best path of CTC; none where there is no path.
+
+    Punctuation has no part in them.
+    """
+    labels = [label for word in words for label in word]
+    try:
+        (found,) = ctc.align(log_probs_SV[None], [labels], [len(log_probs_SV)], blank=pieces.blank)
+    except ValueError:
+        return []
+    spans = list(zip(labels, found.start_frames, found.end_frames, strict=True))
+    times, first = [], 0
+    for word in words:
+        own = spans[first : first + len(word)]
+        first += len(word)
+        spoken = [span for span in own if is_spoken(pieces, span[0])] or own
+        times.append((spoken[0][1] * seconds_per_frame, spoken[-1][2] * seconds_per_frame))
+    return times
 
 
 def transcript_of(

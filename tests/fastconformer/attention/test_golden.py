@@ -1,13 +1,16 @@
 """Attention decoders against NeMo and transformers: frames, log-probabilities, prompts, texts, beams, losses."""
 
 import itertools
+import tarfile
 
 import numpy as np
 import pytest
 import torch
 
 import fastconformer
+from common.runs.checkpoint import CheckpointError
 from fastconformer.checkpoints.reading import read_model
+from tests.data import shared
 from tests.fastconformer.attention import references as golden
 
 ENCODER, LOG_PROBS, LOSS, SCORE = 1e-4, 1e-4, 1e-5, 1e-4  # of meta.json
@@ -160,3 +163,30 @@ def test_recordings_are_transcribed_translated_and_identified(name):
             ("You", 0.08, 0.4), ("didn't", 0.4, 0.72), ("want", 0.72, 1.12), ("to", 1.12, 1.44), ("come?", 1.44, 1.84),
         ]  # fmt: skip
         assert {found.language for found in asr.identify(flacs)} == {"en"}
+
+
+def test_the_aligner_in_an_archive_finds_the_times_of_words(tmp_path):
+    with tarfile.open(golden.path(NEMO)) as theirs, tarfile.open(shared("golden/transducer/ctc.nemo")) as aligner:
+        path = tmp_path / "with_aligner.nemo"
+        renamed = {
+            "model_config.yaml": "a_timestamps_asr_model_config.yaml",
+            "model_weights.ckpt": "b_timestamps_asr_model_weights.ckpt",
+        }
+        with tarfile.open(path, "w") as out:
+            for archive, names in ((theirs, {}), (aligner, renamed)):
+                for member in filter(tarfile.TarInfo.isfile, archive.getmembers()):
+                    file, name = archive.extractfile(member), member.name.removeprefix("./")
+                    member.name = names.get(name, name)
+                    out.addfile(member, file)
+    asr = fastconformer.load(path, device="cpu")
+    flacs = golden.flacs()[:2]
+    plain = asr.transcribe(flacs)
+    timed = asr.transcribe(flacs, times="aligner", batch_size=1)
+    for one, other in zip(plain, timed, strict=True):
+        assert one.text == other.text
+        starts = [word.start for word in other.words]
+        assert starts == sorted(starts)
+        assert len({*starts}) > 1, "times of their own"
+        assert other.words[-1].end <= one.seconds
+    with pytest.raises(CheckpointError, match="holds no CTC model besides"):
+        fastconformer.load(golden.path(NEMO), device="cpu").transcribe(flacs, times="aligner")
