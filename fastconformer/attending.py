@@ -30,7 +30,7 @@ from fastconformer.attention.objective import smoothed_cross_entropy
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import SearchOptions, Wish, decode
-from fastconformer.attention.step import TorchStep, Weights
+from fastconformer.attention.step import DecoderPrecision, TorchStep, Weights
 from fastconformer.checkpoints.reading import read_aligner
 from fastconformer.hearing.texts import Part, TextHypothesis, hypothesis_of, spelled, transcript_of, word_times
 from fastconformer.listening import Listener
@@ -84,7 +84,10 @@ class _Stretch(NamedTuple):
 
 
 class AttentionRecognizer(Listener):
-    """A `Listener` that transcribes and translates by an attention decoder."""
+    """A `Listener` that transcribes and translates by an attention decoder.
+
+    `decoder_precision` is that of the decoder's weights on a CPU, from which most of its time goes to reading them.
+    """
 
     pieces: PromptedPieces
 
@@ -98,11 +101,13 @@ class AttentionRecognizer(Listener):
         precision: Precision = "fp32",
         normalize_seconds: float = 0.0,
         aligner: Path | None = None,
+        decoder_precision: DecoderPrecision = "fp32",
     ):
         super().__init__(
             model, features, pieces, device=device, precision=precision, normalize_seconds=normalize_seconds
         )
         assert self.model.attention is not None
+        self.decoder_precision: DecoderPrecision = decoder_precision
         self.network, self.head, self.aligner = self.model.attention, "attention", aligner
         self._format = PromptFormat(self.network.cfg.prompt, pieces)
 
@@ -447,7 +452,7 @@ class AttentionRecognizer(Listener):
 
     @functools.cached_property
     def _weights(self) -> Weights:
-        return Weights(self.network)
+        return Weights(self.network, self.decoder_precision)
 
     def _wish(self, prompt: tuple[int, ...], limit: int, scorer: ctc.Scorer | None) -> Wish:
         return Wish(

@@ -28,6 +28,7 @@ from common.recognition.writing import Format
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer, Times
+from fastconformer.attention.step import DecoderPrecision
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.listening import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
@@ -79,6 +80,8 @@ class InferenceConfig:
     that it is in. auto: the CTC head, where there is one."""
     context: int = 0
     """Last words of a long recording's text that an attention decoder is told before its next stretch."""
+    decoder_precision: DecoderPrecision = "fp32"
+    """Number format of the weights of an attention decoder on a CPU: int8 and bf16 are read faster than fp32."""
     length_penalty: float = 0.0
     """Power of the length that scores of the attention decoder's beam search are divided by."""
     max_symbols: int = 10
@@ -145,6 +148,7 @@ def main(cfg: InferenceConfig) -> int:
         asr = load(
             cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
             confidence=cfg.confidence, normalize_seconds=cfg.normalize_seconds,
+            decoder_precision=cfg.decoder_precision,
         )  # fmt: skip
         heard = _heard(asr, of_channel((item.source for item in share(found.items, world)), cfg.channel), cfg)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")

@@ -27,6 +27,7 @@ from common.runs import checkpoint
 from common.text.pieces import Pieces
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.pieces import PromptedPieces
+from fastconformer.attention.step import DecoderPrecision
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.hearing.greedy import BeamDecoding, CTCDecoding, TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
@@ -323,6 +324,7 @@ def load(
     local_attention: tuple[int, int] | None = None,
     normalize_seconds: float = 0.0,
     noise_floor: float | None = None,
+    decoder_precision: DecoderPrecision = "fp32",
 ) -> "Recognizer | AttentionRecognizer":
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
@@ -335,6 +337,7 @@ def load(
     `normalize_seconds`: of models whose features are normalised, over how many seconds around a frame; 0 for all that
     is encoded with it. For recordings of several voices, by models of single sentences.
     `noise_floor` in place of that of its features; 0 is the original without dither.
+    `decoder_precision`: of the weights of attention decoders on a CPU, which "bf16" and "int8" round, and read faster.
     `precision`: "auto" measures (`common.devices.fastest`). Raises CheckpointError for what is missing, damaged or not
     known.
     """
@@ -366,7 +369,7 @@ def load(
         if head == "attention" and isinstance(imported.pieces, PromptedPieces):
             return AttentionRecognizer(
                 network, imported.features, imported.pieces, device=chosen, precision=tried,
-                normalize_seconds=normalize_seconds, aligner=imported.aligner,
+                normalize_seconds=normalize_seconds, aligner=imported.aligner, decoder_precision=decoder_precision,
             )  # fmt: skip
         return Recognizer(
             network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,

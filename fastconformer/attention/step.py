@@ -10,6 +10,7 @@ Shapes: N tokens of all sequences, S encoder frames, D width, H heads, V classes
 
 import copy
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,16 +18,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Linear, native
+from common.convolution.native import Weights as Kind
 from fastconformer.attention.network import AttentionDecoder, DecoderBlock
 from fastconformer.attention.search import Best, Heard, Token
 
+DecoderPrecision = Literal["fp32", "bf16", "int8"]
+KINDS: dict[DecoderPrecision, Kind] = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 FIRST_SLOTS = 256  # of a new store, which doubles when it is full
 
 
 class Weights:
-    """A decoder as `TorchStep` takes it: on a CPU with the native library, packed for its products, else as it is."""
+    """A decoder as `TorchStep` takes it: on a CPU with the native library, packed for its products, else as it is.
 
-    def __init__(self, decoder: AttentionDecoder) -> None:
+    `precision` is that of packed weights; in "int8" the rows that they are multiplied by are rounded to bytes, too.
+    """
+
+    def __init__(self, decoder: AttentionDecoder, precision: DecoderPrecision = "fp32") -> None:
         self.decoder = copy.deepcopy(decoder).eval().requires_grad_(False)
         output = self.decoder.tokens.weight if self.decoder.output is None else self.decoder.output
         with torch.inference_mode(False):
@@ -35,7 +42,7 @@ class Weights:
             layers = [self.head, *(layer for layer in self.decoder.modules() if isinstance(layer, Linear))]
             if output.device.type == "cpu" and output.dtype == torch.float32 and native.load() is not None:
                 for layer in layers:
-                    layer.pack()
+                    layer.pack(KINDS[precision])
 
 
 class TorchStep:
@@ -83,23 +90,33 @@ class TorchStep:
         label_N = torch.tensor([token.label for token in tokens], device=device)
         at_N = torch.tensor([token.at for token in tokens], device=device)
         own_N = torch.tensor([token.slots[token.at] for token in tokens], device=device)
-        seen = [torch.tensor(token.slots[: token.at + 1], device=device) for token in tokens]
+        by_length: dict[int, list[int]] = {}
+        for number, token in enumerate(tokens):
+            by_length.setdefault(token.at + 1, []).append(number)
+        groups = [
+            (
+                torch.tensor(numbers, device=device),
+                torch.tensor([tokens[n].slots[:length] for n in numbers], device=device),
+            )
+            for length, numbers in by_length.items()
+        ]
         x_ND = self.decoder.embedded(label_N, at_N)
         for layer, block in enumerate(self.decoder.blocks):
             assert isinstance(block, DecoderBlock)
             qkv_N3HD = linear(block.text["qkv"], block.text_norm(x_ND)).unflatten(-1, (3, heads, -1))
             kept = self.store[layer]
             kept[own_N] = qkv_N3HD[:, 1:]
-            found = [
-                _attended(q_HD, *kept[slots].permute(1, 2, 0, 3))
-                for q_HD, slots in zip(qkv_N3HD[:, 0], seen, strict=True)
-            ]
-            x_ND = x_ND + linear(block.text["leave"], torch.stack(found))
+            text_ND = torch.empty_like(x_ND)
+            for number_G, slots_GR in groups:  # no token sees more or fewer than another of its group
+                k_GHRD, v_GHRD = kept[slots_GR].permute(2, 0, 3, 1, 4)
+                text_ND[number_G] = _attended(qkv_N3HD[number_G, 0], k_GHRD, v_GHRD)
+            x_ND = x_ND + linear(block.text["leave"], text_ND)
             q_NHD = linear(block.sound["query"], block.sound_norm(x_ND)).unflatten(-1, (heads, -1))
-            found = [
-                _attended(q_HD, *token.heard.keys_values[layer]) for q_HD, token in zip(q_NHD, tokens, strict=True)
+            sound = [
+                _attended(q_1HD, *token.heard.keys_values[layer, :, None])
+                for q_1HD, token in zip(q_NHD.split(1), tokens, strict=True)
             ]
-            x_ND = x_ND + linear(block.sound["leave"], torch.stack(found))
+            x_ND = x_ND + linear(block.sound["leave"], torch.cat(sound))
             x_ND = x_ND + linear(block.leave, block.activation(linear(block.enter, block.norm(x_ND))))
         wanted_ND = self.decoder.norm(x_ND[torch.tensor(asked, device=device)])
         log_probs_NV = linear(self.head, wanted_ND).log_softmax(-1)
@@ -117,6 +134,6 @@ def _linear(layer: nn.Module, x_ND: Tensor) -> Tensor:
     return torch.cat([layer(row_1D) for row_1D in x_ND.split(1)])
 
 
-def _attended(q_HD: Tensor, k_HSD: Tensor, v_HSD: Tensor) -> Tensor:
-    """[H x D] of one token."""
-    return F.scaled_dot_product_attention(q_HD[None, :, None], k_HSD[None], v_HSD[None]).flatten()
+def _attended(q_NHD: Tensor, k_NHSD: Tensor, v_NHSD: Tensor) -> Tensor:
+    """[N, H x D] of tokens that each see S others."""
+    return F.scaled_dot_product_attention(q_NHD[:, :, None], k_NHSD, v_NHSD).flatten(1)
