@@ -77,7 +77,7 @@ def distances(
             ("word start", word.start_frame, start),
             ("word end", word.end_frame, end),
         ):
-            found = heard.first_frame_seconds + (frame - 0.5) * heard.seconds_per_frame
+            found = heard.time_of(frame - 0.5)
             yield what, 1e3 * (found - seconds)
         first += len(text) + 1
 

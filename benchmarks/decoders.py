@@ -1,7 +1,7 @@
 """What the comparisons of greedy transducer decoders share: options, heads and encoder frames, turns, rows.
 
 Heads have the size of NVIDIA's large models; they are random, with biases that make blanks and durations as frequent as
-Parakeet's are (`fastconformer.benchmark.heads`). The clock counts processor time, and both decoders have to find the
+Parakeet's are (`benchmarks.transducer_heads`). The clock counts processor time, and both decoders have to find the
 same.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.transducer_heads import calibrate, random_frames, random_heads, rates
 from common.benchmark import append_row, compare, ratio, spread
-from fastconformer.benchmark.heads import calibrate, random_frames, random_heads, rates
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import DecoderWeights
 

@@ -65,7 +65,7 @@ def heard_by(by: By, ears: Ears) -> Callable[[list[np.ndarray]], list[str]]:
         async def hear(heard_N: np.ndarray) -> Transcript:
             return ears.transcribe([heard_N])[0]
 
-        captions = Captions(hear, ears.sample_rate)
+        captions = Captions(hear, ears.sample_rate, keep=ears.keep)
         await captions.add(samples_N)
         await captions.end()
         return " ".join(word.text for word in captions.words)

@@ -7,7 +7,7 @@ MODEL: a checkpoint. TEST: a manifest or corpus folder. TRAIN: that of the train
 counts. Words that these have at most --rare times are the phrases of the recordings that have them. With --noise DB
 there is white noise in all recordings, so many decibels below them. Seconds of processor time of the decoders, without
 the encoder, the sides in turns. "random": only the time and the labels found, of heads of the size of published ones,
-random, which decoded greedily emit as often as those (`fastconformer.benchmark.heads`), with a 4-gram of what they emit
+random, which decoded greedily emit as often as those (`benchmarks.transducer_heads`), with a 4-gram of what they emit
 elsewhere. Rows go to benchmarks/results/transducer_beam.jsonl.
 """
 
@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 import ctc
 import fastconformer
+from benchmarks.transducer_heads import calibrate, random_frames, random_heads
 from common.audio import waveform
 from common.benchmark import append_row, compare, ratio, spread
 from common.data.manifest import read_manifest
@@ -30,7 +31,6 @@ from common.recognition.decoding import DecodingOptions
 from common.recognition.metrics import word_errors
 from common.text.normalize import normalize_english
 from ctc.ngram import estimate
-from fastconformer.benchmark.heads import calibrate, random_frames, random_heads
 from fastconformer.hearing.searching import INTERNAL_SHARE
 from fastconformer.hypotheses import DecodedLabels, Hypothesis
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions

@@ -4,13 +4,13 @@
 
 Both decode the same clips in batches, from encoder frames to lists of labels; heads of the size of NVIDIA's large
 models, random, with biases that make blanks and durations as frequent as Parakeet's are
-(`fastconformer.benchmark.heads`). Seconds of processor time, the sides in turns; both have to find the same.
+(`benchmarks.transducer_heads`). Seconds of processor time, the sides in turns; both have to find the same.
 """
 
 from functools import partial
 
 from benchmarks.decoders import MAX_SYMBOLS, Rival, against, parsed
-from fastconformer.benchmark.label_looping import LabelLooping
+from benchmarks.label_looping import LabelLooping
 from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer.weights import DecoderWeights
 

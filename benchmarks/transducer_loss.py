@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from common.benchmark import Timings, append_row, compare, peak_memory, ratio, spread
-from fastconformer.benchmark.loss_sides import (
+from benchmarks.transducer_sides import (
     JointProblem,
     LossProblem,
     antidiagonals,
@@ -27,6 +26,8 @@ from fastconformer.benchmark.loss_sides import (
     trained_problems,
     unfused_logits,
 )
+from common.benchmark import Timings, append_row, compare, peak_memory, ratio, spread
+from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.fused_loss import joint_loss
 from fastconformer.transducer.losses import SKIP_BELOW, rnnt_loss, tdt_loss
 from fastconformer.transducer.plain_losses import plain_losses
@@ -105,7 +106,8 @@ def error_rows() -> Iterator[Row]:
     for loss, durations in (("RNN-T", ()), ("TDT", DURATIONS)):
         problem = loss_problem(batch, frames, labels, classes + len(durations), classes)
         exact = problem.logits_BTUW.detach().double().requires_grad_()
-        expected = plain_losses(exact, *problem[1:], blank=classes - 1, durations=durations).sum()
+        options = TransducerLossOptions(blank=classes - 1, durations=tuple(durations))
+        expected = plain_losses(exact, TransducerTargets(*problem[1:]), options).sum()
         (expected_gradient,) = torch.autograd.grad(expected, exact)
         found = ours(problem, durations)(problem.logits_BTUW)
         (gradient,) = torch.autograd.grad(found, problem.logits_BTUW)

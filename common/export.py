@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
-from common.features import LogMel, LogMelConfig, heard_frames
+from common.features import LogMel, LogMelConfig
 
 
 class ExportGraph(NamedTuple):
@@ -193,7 +193,7 @@ class PlainLogMel(nn.Module):
         log_BFT = (mel_BFT.clamp(min=cfg.log_floor) if is_guard else mel_BFT + cfg.log_floor).log()
         frame_T = torch.arange(n_frames, device=audio_BN.device)
         keep_B1T = (frame_T < frames_B[:, None, None]).to(log_BFT.dtype)
-        return _normalized(log_BFT, keep_B1T, cfg), frames_B
+        return _normalized(log_BFT, keep_B1T, frames_B, cfg), frames_B
 
     def _continued(self, signal_BN: Tensor, samples_B: Tensor) -> Tensor:
         """Half a transform before and after each utterance, reflected there or silent; zeros after that."""
@@ -217,18 +217,16 @@ def _emphasized(audio_BN: Tensor, coefficient: float) -> Tensor:
     return audio_BN - coefficient * F.pad(audio_BN, (1, 0))[:, :-1]
 
 
-def _normalized(features_BFT: Tensor, keep_B1T: Tensor, cfg: LogMelConfig) -> Tensor:
+def _normalized(features_BFT: Tensor, keep_B1T: Tensor, frames_B: Tensor, cfg: LogMelConfig) -> Tensor:
     """As `common.features.normalize`, in operations that every runtime has."""
     features_BFT = features_BFT * keep_B1T
     if cfg.normalize == "none":
         return features_BFT
     dims = [2] if cfg.normalize == "per_feature" else [1, 2]
     bands = 1 if cfg.normalize == "per_feature" else features_BFT.shape[1]
-    heard_B1T = heard_frames(features_BFT, keep_B1T, cfg.heard_db)
-    count_B11 = heard_B1T.sum(2, keepdim=True) * bands
-    mean_B_1 = (features_BFT * heard_B1T).sum(dims, keepdim=True) / count_B11.clamp(min=1)
+    count_B11 = (frames_B * bands)[:, None, None].to(features_BFT.dtype)
+    mean_B_1 = features_BFT.sum(dims, keepdim=True) / count_B11.clamp(min=1)
     centred_BFT = (features_BFT - mean_B_1) * keep_B1T
-    squares_BFT = centred_BFT.square() * heard_B1T
-    deviation_B_1 = (squares_BFT.sum(dims, keepdim=True) / (count_B11 - 1).clamp(min=1)).sqrt()
+    deviation_B_1 = (centred_BFT.square().sum(dims, keepdim=True) / (count_B11 - 1).clamp(min=1)).sqrt()
     is_constant_B_1 = deviation_B_1 <= 1e-5 * mean_B_1.abs()
     return torch.where(is_constant_B_1, torch.zeros_like(centred_BFT), centred_BFT / (deviation_B_1 + 1e-5))

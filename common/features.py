@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from common.audio.silence import Keep, keeper
 from common.config import check_not_negative, check_positive
 from common.devices.precision import float32_math
 from common.lengths import inside, utterances_per_block
@@ -60,9 +61,11 @@ class LogMelConfig:
     """Smallest value of which the logarithm is taken, or that is added to each; see log_guard."""
     normalize: Literal["per_feature", "all_features", "none"] = "per_feature"
     """Normalisation over the frames of an utterance to mean 0 and deviation 1: per mel bin, of all bins, or none."""
-    heard_db: float = 0.0
-    """Decibels below the loudest frame down to which frames count in mean and deviation, so that silence around and
-    between words changes neither; 0 for all frames, as the published models have it."""
+    longest_pause: float = 0.0
+    """Length in seconds that longer pauses of a recording are cut to before features are computed, at its ends to half
+    of it: the network is not given silence; 0 for recordings as they are, as the published models have it."""
+    pause_db: float = 25.0
+    """Decibels below the loudest hundredth of a second from which on a recording pauses."""
     edges: Literal["reflect", "zeros"] = "reflect"
     """Samples that a window meets beyond the ends of an utterance: the audio reflected there, or zeros."""
     frame_count: Literal["ceil", "centered", "floor"] = "ceil"
@@ -73,7 +76,8 @@ class LogMelConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, "sample_rate", "window_samples", "hop_samples", "mel_bins", "log_floor", "pad_to_multiple")
-        check_not_negative(self, "noise_floor", "heard_db")
+        check_not_negative(self, "noise_floor", "longest_pause")
+        check_positive(self, "pause_db")
         if self.window_samples % 2 or self.n_fft % 2 or self.window_samples > self.n_fft:
             raise ValueError(
                 f"LogMelConfig: window_samples {self.window_samples} and n_fft {self.n_fft}; "
@@ -84,6 +88,10 @@ class LogMelConfig:
                 f"LogMelConfig: mel bins from {self.lowest_hz:g} to {self.highest_hz:g} Hz; "
                 f"expected 0 <= lowest_hz < highest_hz <= {self.sample_rate / 2:g}, half of the sample rate"
             )
+
+    def keeper(self, *, trim: bool = False) -> Keep | None:
+        """What cuts pauses out of recordings, or with `trim` silence off their ends where pauses stay."""
+        return keeper(self.sample_rate, longest_pause=self.longest_pause, pause_db=self.pause_db, trim=trim)
 
     def frames(self, samples: Count) -> Count:
         """Number of frames of an utterance, or of each in a tensor."""
@@ -157,11 +165,11 @@ class LogMel(nn.Module):
             step = utterances_per_block(audio_BN, TRANSFORM_BLOCK)
             blocks = zip(audio_BN.split(step), samples_B.split(step), strict=True)
             features_BFT = torch.cat([self._log_mel(*block) for block in blocks])
-            kind, heard_db = self.cfg.normalize, self.cfg.heard_db
+            kind = self.cfg.normalize
             if window_frames:
-                normal_BFT = normalize_moving(features_BFT, frames_B, window_frames, kind, heard_db)
+                normal_BFT = normalize_moving(features_BFT, frames_B, window_frames, kind)
                 return Features(normal_BFT, frames_B)
-            return Features(_normalize(features_BFT, frames_B, kind, heard_db, out=features_BFT), frames_B)
+            return Features(_normalize(features_BFT, frames_B, kind, out=features_BFT), frames_B)
 
     def _log_mel(self, audio_BN: Tensor, samples_B: Tensor) -> Tensor:
         cfg = self.cfg
@@ -201,15 +209,13 @@ def normalize(
     features_BFT: Tensor,
     frames_B: Tensor,
     kind: Literal["per_feature", "all_features", "none"] = "per_feature",
-    heard_db: float = 0.0,
 ) -> Tensor:
     """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond them.
 
-    With `heard_db` mean and deviation are those of the frames that are at most so much below the loudest. The deviation
-    has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left of them after
-    subtraction is rounding.
+    The deviation has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left
+    of them after subtraction is rounding.
     """
-    return _normalize(features_BFT, frames_B, kind, heard_db, out=torch.empty_like(features_BFT))
+    return _normalize(features_BFT, frames_B, kind, out=torch.empty_like(features_BFT))
 
 
 def normalize_moving(
@@ -217,7 +223,6 @@ def normalize_moving(
     frames_B: Tensor,
     window_frames: int,
     kind: Literal["per_feature", "all_features", "none"] = "per_feature",
-    heard_db: float = 0.0,
 ) -> Tensor:
     """As `normalize`, over the `window_frames` frames around each, which are as many at the ends of an utterance.
 
@@ -229,37 +234,26 @@ def normalize_moving(
     is_one, bins = kind == "all_features", features_BFT.shape[1] if kind == "all_features" else 1
     # Sums over windows are differences of sums from the start, which need their digits; of differences from the mean.
     precise = torch.float32 if features_BFT.device.type == "mps" else torch.float64
-    keep_B1T = _inside(features_BFT, frames_B)
-    heard_B1T = heard_frames(features_BFT, keep_B1T, heard_db).to(precise)
-    features_BFT, keep_B1T = features_BFT.to(precise), keep_B1T.to(precise)
-    whole = (features_BFT * heard_B1T).sum((1, 2) if is_one else 2, keepdim=True)
-    whole = whole / (bins * heard_B1T.sum(2, keepdim=True)).clamp(min=1)
-    centred_BFT = (features_BFT - whole) * keep_B1T
+    keep_B1T = _inside(features_BFT, frames_B).to(precise)
+    centred_BFT = features_BFT * keep_B1T
+    whole = centred_BFT.sum((1, 2) if is_one else 2, keepdim=True) / (bins * frames_B[:, None, None]).clamp(min=1)
+    centred_BFT = (centred_BFT - whole) * keep_B1T
     first_BT = torch.arange(features_BFT.shape[2], device=features_BFT.device) - window_frames // 2
     first_BT = torch.minimum(first_BT, (frames_B - window_frames)[:, None]).clamp(min=0)
     last_BT = torch.minimum(first_BT + window_frames, frames_B[:, None])
 
     def over_windows(values_BFT: Tensor) -> Tensor:
-        values_BFT = values_BFT * heard_B1T
         sums_BFT = nn.functional.pad((values_BFT.sum(1, keepdim=True) if is_one else values_BFT).cumsum(2), (1, 0))
         last, first = (at_BT[:, None].expand(-1, sums_BFT.shape[1], -1) for at_BT in (last_BT, first_BT))
         return sums_BFT.gather(2, last) - sums_BFT.gather(2, first)
 
-    count_B1T = bins * over_windows(heard_B1T).clamp(min=1)
+    count_B1T = bins * (last_BT - first_BT)[:, None].clamp(min=1)
     mean_BFT = over_windows(centred_BFT) / count_B1T
     squares_BFT = (over_windows(centred_BFT.square()) - count_B1T * mean_BFT.square()).clamp(min=0)
     deviation_BFT = (squares_BFT / (count_B1T - 1).clamp(min=1)).sqrt()
     constant_BFT = deviation_BFT <= 1e-5 * (whole + mean_BFT).abs()
     scale_BFT = (deviation_BFT + 1e-5).masked_fill(constant_BFT, torch.inf).reciprocal()
-    return ((centred_BFT - mean_BFT) * scale_BFT * keep_B1T).float()
-
-
-def heard_frames(features_BFT: Tensor, keep_B1T: Tensor, heard_db: float) -> Tensor:
-    """Those of the frames to keep that are at most `heard_db` below the loudest of an utterance, as `keep_B1T` is."""
-    if not heard_db:
-        return keep_B1T
-    energy_B1T = features_BFT.exp().sum(1, keepdim=True) * keep_B1T
-    return (energy_B1T >= 10 ** (-heard_db / 10) * energy_B1T.amax(2, keepdim=True)).to(keep_B1T.dtype) * keep_B1T
+    return ((centred_BFT - mean_BFT) * scale_BFT * keep_B1T).to(features_BFT.dtype)
 
 
 def mel_filters(cfg: LogMelConfig) -> np.ndarray:
@@ -329,25 +323,24 @@ def _reflect_index(index_BR: Tensor, samples_B1: Tensor) -> Tensor:
     return last_B1 - (last_B1 - index_BR.remainder((2 * last_B1).clamp(min=1))).abs()
 
 
-def _normalize(features_BFT: Tensor, frames_B: Tensor, kind: str, heard_db: float, *, out: Tensor) -> Tensor:
+def _normalize(features_BFT: Tensor, frames_B: Tensor, kind: str, *, out: Tensor) -> Tensor:
     keep_B1T = _inside(features_BFT, frames_B)
     if kind == "none":
         return features_BFT.mul_(keep_B1T) if out is features_BFT else torch.mul(features_BFT, keep_B1T, out=out)
     dims = (1, 2) if kind == "all_features" else 2
-    heard_B1T = heard_frames(features_BFT, keep_B1T, heard_db)
     # The product with the mask sums over the frames of an utterance in one pass.
-    sum_BF1, count_B11 = torch.bmm(heard_B1T, features_BFT.mT).mT, heard_B1T.sum(2, keepdim=True)
+    sum_BF1, count_B11 = torch.bmm(keep_B1T, features_BFT.mT).mT, frames_B[:, None, None]
     if kind == "all_features":
         sum_BF1, count_B11 = sum_BF1.sum(1, keepdim=True), count_B11 * features_BFT.shape[1]
     mean_BF1 = sum_BF1 / count_B11.clamp(min=1)
     rounding_BF1 = 1e-5 * mean_BF1.abs()
     root_B11 = (count_B11 - 1).clamp(min=1).sqrt()
     step = utterances_per_block(features_BFT, NORMALIZE_BLOCK)
-    tensors = (features_BFT, keep_B1T, heard_B1T, mean_BF1, root_B11, rounding_BF1, out)
-    for features, keep, heard, mean, root, rounding, result in zip(*(x.split(step) for x in tensors), strict=True):
+    tensors = (features_BFT, keep_B1T, mean_BF1, root_B11, rounding_BF1, out)
+    for features, keep, mean, root, rounding, result in zip(*(x.split(step) for x in tensors), strict=True):
         torch.sub(features, mean, out=result).mul_(keep)
         # A norm is thirty times as fast as torch.std.
-        deviation = torch.linalg.vector_norm(result * heard if heard_db else result, dim=dims, keepdim=True) / root
+        deviation = torch.linalg.vector_norm(result, dim=dims, keepdim=True) / root
         result.mul_((deviation + 1e-5).masked_fill_(deviation <= rounding, torch.inf).reciprocal_())
     return out
 

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ctc.native import fields
+
 BLANKS = b" \t\r"
 LARGEST = 1e30
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -29,20 +31,13 @@ class Status(IntEnum):
 class Place(ctypes.Structure):
     """`ctc_arpa_place`."""
 
-    _fields_ = (("at", ctypes.c_int64), ("line", ctypes.c_int64), ("row", ctypes.c_int64))
+    _fields_ = fields("n at line row")
 
 
 class WordsTable(ctypes.Structure):
     """`ctc_arpa_words`."""
 
-    _fields_ = (
-        ("starts", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p),
-        ("table", ctypes.c_void_p),
-        ("slots", ctypes.c_int64),
-        ("capacity", ctypes.c_int32),
-        ("words", ctypes.c_int32),
-    )
+    _fields_ = fields("p starts lengths table; n slots; i capacity words")
 
 
 class FilledLevel(Protocol):

@@ -3,9 +3,6 @@
 B utterances, S frames, V labels, U labels of a transcript.
 """
 
-import ctypes
-import functools
-
 import torch
 from torch import Tensor
 
@@ -13,23 +10,9 @@ from ctc import _cuda_library, _native
 from ctc._loss_library import TYPES
 
 
-@functools.cache
-def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
-    scores, pointer, number = ctypes.POINTER(_native.Scores), ctypes.c_void_p, ctypes.c_int64
-    found.ctc_greedy_cuda_workspace.restype = found.ctc_align_cuda_workspace.restype = ctypes.c_size_t
-    found.ctc_greedy_cuda_workspace.argtypes = (number, number)
-    found.ctc_greedy_cuda.argtypes = (scores, ctypes.c_int32, pointer, ctypes.c_int32, *(pointer,) * 3)
-    found.ctc_align_cuda_workspace.argtypes = (number, number, number)
-    found.ctc_align_cuda.argtypes = (
-        *(scores, ctypes.c_int32, pointer, pointer, number, pointer, ctypes.c_int32),
-        *(pointer,) * 6,
-    )
-    return found
-
-
 def greedy(scores_BSV: Tensor, frames_B: Tensor, blank: int) -> Tensor:
     """What `_device_greedy.collapsed_in_torch` gives: int32 [B, 4 S + 3], without waiting for the device."""
-    native = _declared(_cuda_library.native())
+    native = _cuda_library.native()
     scores_BSV = _with_adjacent_labels(scores_BSV)
     batch, frames, _ = scores_BSV.shape
     device = scores_BSV.device
@@ -53,7 +36,7 @@ def viterbi(
     scores_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """First frames and frames past the last [B, U], sums of log-probabilities [B, U], totals [B], all on the device."""
-    native = _declared(_cuda_library.native())
+    native = _cuda_library.native()
     scores_BSV = _with_adjacent_labels(scores_BSV)
     batch, frames, _ = scores_BSV.shape
     width = targets_BU.shape[1]

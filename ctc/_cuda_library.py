@@ -15,24 +15,28 @@ from ctc import native as native_code
 from ctc._library import load_cuda
 from ctc._loss_library import SUCCESS, TYPES, CTCProblem, LossOptions, TargetLabels, problem_of, refused, wrong_option
 
-POINTERS_OF_LOSS = 11
 WORKSPACE_ALIGNMENT = 256
+FUNCTIONS = {
+    "ctc_loss_cuda": "pppppppppppp",
+    "ctc_loss_cuda_workspace": "pp",
+    "ctc_scale_gradient_cuda": "pppnp",
+    "ctc_greedy_cuda_workspace": "nn>z",
+    "ctc_greedy_cuda": "pipippp",
+    "ctc_align_cuda_workspace": "nnn>z",
+    "ctc_align_cuda": "pippnpipppppp",
+}
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The CUDA library with its loss declared, or None where it was never built."""
+    """The CUDA library with its functions declared, or None where it was never built."""
     found = load_cuda()
     return None if found is None else declare(found)
 
 
 def declare(found: ctypes.CDLL) -> ctypes.CDLL:
-    """Says which arguments the functions of ctc.h take."""
-    problem, pointer = ctypes.POINTER(CTCProblem), ctypes.c_void_p
-    found.ctc_loss_cuda.argtypes = (problem, *(pointer,) * POINTERS_OF_LOSS)
-    found.ctc_loss_cuda_workspace.argtypes = (problem, ctypes.POINTER(ctypes.c_size_t))
-    found.ctc_scale_gradient_cuda.argtypes = (problem, pointer, pointer, ctypes.c_int64, pointer)
-    return found
+    """Says which arguments the functions of ctc.h and ctc_decode.h take."""
+    return native_code.declare(found, FUNCTIONS)
 
 
 def is_available() -> bool:

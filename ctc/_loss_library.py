@@ -6,13 +6,13 @@ Shapes: T frames, B utterances, V classes, L labels of the longest utterance.
 import ctypes
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from ctc import native
 from ctc._library import load_cpu
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
@@ -25,25 +25,23 @@ SUCCESS, INVALID_VALUE = 0, 2
 class CTCProblem(ctypes.Structure):
     """`ctcProblem` of ctc.h, field by field."""
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("frames", "batch", "classes", "blank")),
-        *((name, ctypes.c_int64) for name in ("logits_frame_stride", "logits_batch_stride")),
-        *((name, ctypes.c_int64) for name in ("gradient_frame_stride", "gradient_batch_stride")),
-        *((name, ctypes.c_int64) for name in ("targets_stride", "targets_count", "longest_target")),
-        *((name, ctypes.c_int32) for name in ("type", "flags", "threads", "instruction_set", "reduction", "star")),
-        ("label_smoothing", ctypes.c_double),
-        ("entropy_weight", ctypes.c_double),
+    _fields_ = native.fields(
+        "n frames batch classes blank logits_frame_stride logits_batch_stride gradient_frame_stride "
+        "gradient_batch_stride targets_stride targets_count longest_target; "
+        "i type flags threads instruction_set reduction star; d label_smoothing entropy_weight"
     )
 
 
+FUNCTIONS = {
+    "ctc_loss": "ppppppppppp",
+    "ctc_loss_workspace": "pp",
+}
+
+
 @functools.cache
-def _functions() -> tuple[Callable[..., int], Callable[..., int]] | None:
+def _functions() -> ctypes.CDLL | None:
     library = load_cpu()
-    if library is None:
-        return None
-    library.ctc_loss.argtypes = (ctypes.POINTER(CTCProblem), *(ctypes.c_void_p,) * 9, ctypes.POINTER(ctypes.c_int64))
-    library.ctc_loss_workspace.argtypes = (ctypes.POINTER(CTCProblem), ctypes.POINTER(ctypes.c_size_t))
-    return library.ctc_loss, library.ctc_loss_workspace
+    return None if library is None else native.declare(library, FUNCTIONS)
 
 
 def is_available() -> bool:
@@ -97,20 +95,19 @@ def run(
 
     The classes of both are adjacent in memory. Raises ValueError for lengths and labels that do not fit.
     """
-    functions = _functions()
-    if functions is None:
+    library = _functions()
+    if library is None:
         raise RuntimeError("the CPU library is not built: run `python -m ctc.build`")
-    compute, measure_workspace = functions
     problem = problem_of(logits_TBV, labels, options, gradient_TBV)
     bytes_needed = ctypes.c_size_t()
-    if measure_workspace(problem, bytes_needed) != SUCCESS:
+    if library.ctc_loss_workspace(problem, bytes_needed) != SUCCESS:
         raise ValueError(wrong_option(problem) or f"ctc_loss: the native library cannot compute {refused(problem)}")
     wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32
     workspace = torch.empty(bytes_needed.value, dtype=torch.uint8)
     losses_B = torch.empty(problem.batch, dtype=wide)
     reduced = torch.empty((), dtype=wide) if problem.reduction else None
     invalid = ctypes.c_int64()
-    status = compute(
+    status = library.ctc_loss(
         problem,
         logits_TBV.data_ptr(),
         None if gradient_TBV is None else gradient_TBV.data_ptr(),

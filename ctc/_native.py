@@ -3,13 +3,13 @@
 import ctypes
 import functools
 from collections.abc import Callable
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import Structure
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ctc import _library
-from ctc._arpa_text import Place, WordsTable
+from ctc.native import declare, fields
 
 if TYPE_CHECKING:  # decoders of arrays work without it
     from torch import Tensor
@@ -22,178 +22,97 @@ STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 class Scores(Structure):
     """`ctc_scores`."""
 
-    _fields_ = (
-        ("data", c_void_p),
-        ("is_double", c_int32),
-        ("batch", c_int64),
-        ("frames", c_int64),
-        ("vocabulary", c_int64),
-        ("batch_stride", c_int64),
-        ("frame_stride", c_int64),
-    )
+    _fields_ = fields("p data; i is_double; n batch frames vocabulary batch_stride frame_stride")
 
 
 class AlignOptions(Structure):
     """`ctc_align_options`."""
 
-    _fields_ = (
-        ("blank", c_int32),
-        ("threads", c_int32),
-        ("window", c_int64),
-        ("is_gap", c_void_p),
-        ("gap_log_prob", c_double),
-    )
+    _fields_ = fields("i blank threads; n window; p is_gap; d gap_log_prob")
 
 
 class PackedTable(Structure):
     """`ctc_packed`."""
 
-    _fields_ = (("bits", c_void_p), ("width", c_int32))
+    _fields_ = fields("p bits; i width")
 
 
 class NgramTable(Structure):
     """`ctc_ngram`."""
 
-    _fields_ = (
-        ("states", c_int32),
-        ("words", c_int32),
-        ("arcs", c_int64),
-        ("first_arc", PackedTable),
-        ("arc_word", PackedTable),
-        ("arc_log_prob", c_void_p),
-        ("arc_next", PackedTable),
-        ("backoff", c_void_p),
-        ("backoff_state", PackedTable),
-        ("word_bound", c_void_p),
-        ("start_state", c_int32),
-        ("unknown_word", c_int32),
-        ("end_word", c_int32),
+    _fields_ = fields(
+        "i states words; n arcs; PackedTable first_arc arc_word; p arc_log_prob; PackedTable arc_next; p backoff; "
+        "PackedTable backoff_state; p word_bound; i start_state unknown_word end_word",
+        PackedTable,
     )
 
 
 class LexiconTable(Structure):
     """`ctc_lexicon`."""
 
-    _fields_ = (("nodes", c_int32), ("first_child", c_void_p), ("label", c_void_p), ("word", c_void_p))
+    _fields_ = fields("i nodes; p first_child label word")
 
 
 class PhraseTable(Structure):
     """`ctc_phrases`."""
 
-    _fields_ = (
-        ("nodes", c_int32),
-        ("first_child", c_void_p),
-        ("label", c_void_p),
-        ("fail", c_void_p),
-        ("promise", c_void_p),
-        ("reward", c_void_p),
-        ("bound", c_void_p),
-        ("start", c_int32),
-    )
+    _fields_ = fields("i nodes; p first_child label fail promise reward bound; i start")
 
 
 class SpellingTable(Structure):
     """`ctc_spelling`."""
 
-    _fields_ = (("unit_count", c_int32), ("first_unit", c_void_p), ("units", c_void_p))
+    _fields_ = fields("i unit_count; p first_unit units")
 
 
 class ScorerTable(Structure):
     """`ctc_scorer`."""
 
-    _fields_ = (
-        ("ngram", POINTER(NgramTable)),
-        ("lexicon", POINTER(LexiconTable)),
-        ("phrases", POINTER(PhraseTable)),
-        ("label_word", c_void_p),
-        ("spelling", POINTER(SpellingTable)),
-        ("boundary", c_int32),
-        ("is_closed", c_int32),
-        ("weight", c_double),
-        ("word_bonus", c_double),
-        ("unknown_penalty", c_double),
+    _fields_ = fields(
+        "NgramTable* ngram; LexiconTable* lexicon; PhraseTable* phrases; p label_word; SpellingTable* spelling; "
+        "i boundary is_closed; d weight word_bonus unknown_penalty",
+        *(NgramTable, LexiconTable, PhraseTable, SpellingTable),
     )
 
 
 class BeamSearchOptions(Structure):
     """`ctc_beam_options`."""
 
-    _fields_ = (
-        ("blank", c_int32),
-        ("threads", c_int32),
-        ("beam", c_int32),
-        ("n_best", c_int32),
-        ("token_log_prob", c_double),
-        ("beam_log_prob", c_double),
-        ("is_thorough", c_int32),
-        ("stream_frames", c_int32),
-    )
+    _fields_ = fields("i blank threads beam n_best; d token_log_prob beam_log_prob; i is_thorough stream_frames")
 
 
 class LevelTable(Structure):
     """`ctc_ngram_level`."""
 
-    _fields_ = (("count", c_int64), ("ngrams", c_void_p), ("log10_prob", c_void_p), ("log10_backoff", c_void_p))
+    _fields_ = fields("n count; p ngrams log10_prob log10_backoff")
 
 
 class ModelTable(Structure):
     """`ctc_ngram_model`."""
 
-    _fields_ = (("orders", c_int32), ("words", c_int32), ("levels", POINTER(LevelTable)))
+    _fields_ = fields("i orders words; LevelTable* levels", LevelTable)
 
 
-PROTOTYPES = {
-    "ctc_greedy": (c_int32, [POINTER(Scores), c_void_p, c_int32, c_int32, *[c_void_p] * 4]),
-    "ctc_align_workspace": (c_size_t, [c_int64, c_int64, POINTER(AlignOptions)]),
-    "ctc_align": (
-        c_int32,
-        [POINTER(Scores), c_void_p, c_void_p, c_int64, c_void_p, POINTER(AlignOptions), *[c_void_p] * 6, c_size_t],
-    ),
-    "ctc_arpa_level": (
-        c_int32,
-        [c_char_p, c_int64, c_int32, c_int64, POINTER(WordsTable), POINTER(Place), *[c_void_p] * 3],
-    ),
-    "ctc_ngram_workspace": (c_size_t, [POINTER(ModelTable)]),
-    "ctc_ngram_plan": (
-        c_int32,
-        [POINTER(ModelTable), c_void_p, POINTER(c_int32), POINTER(c_int64), POINTER(c_int64 * 2)],
-    ),
-    "ctc_ngram_fill": (c_int32, [POINTER(ModelTable), c_void_p, c_int32, *[c_void_p] * 8]),
-    "ctc_packed_bytes": (c_size_t, [c_int64, c_int32]),
-    "ctc_pack": (c_int32, [c_void_p, c_int64, c_int32, c_void_p]),
-    "ctc_scorer_check": (c_int32, [POINTER(ScorerTable), c_int64]),
-    "ctc_beam_workspace": (c_size_t, [c_int64, c_int64, POINTER(BeamSearchOptions)]),
-    "ctc_beam_search": (
-        c_int32,
-        [
-            POINTER(Scores),
-            c_void_p,
-            POINTER(ScorerTable),
-            POINTER(BeamSearchOptions),
-            *[c_void_p] * 8,
-            c_size_t,
-        ],
-    ),
-    "ctc_beam_stream_bytes": (c_size_t, [c_int64, POINTER(BeamSearchOptions)]),
-    "ctc_beam_stream_start": (
-        c_int32,
-        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_size_t],
-    ),
-    "ctc_beam_stream_push": (
-        c_int32,
-        [POINTER(Scores), POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, POINTER(c_int32)],
-    ),
-    "ctc_beam_stream_settle": (
-        c_int32,
-        [
-            *(POINTER(Scores), POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_int64, *[c_void_p] * 5),
-            *(POINTER(c_int64), POINTER(c_int32)),
-        ],
-    ),
-    "ctc_beam_stream_result": (
-        c_int32,
-        [c_int64, POINTER(ScorerTable), POINTER(BeamSearchOptions), c_void_p, c_int64, *[c_void_p] * 9],
-    ),
+FUNCTIONS = {
+    "ctc_greedy": "ppiipppp",
+    "ctc_align_workspace": "nnp>z",
+    "ctc_align": "pppnppppppppz",
+    "ctc_monotonic_workspace": "nni>z",
+    "ctc_monotonic": "pppippz",
+    "ctc_arpa_level": "pninppppp",
+    "ctc_ngram_workspace": "p>z",
+    "ctc_ngram_plan": "ppppp",
+    "ctc_ngram_fill": "ppipppppppp",
+    "ctc_packed_bytes": "ni>z",
+    "ctc_pack": "pnip",
+    "ctc_scorer_check": "pn",
+    "ctc_beam_workspace": "nnp>z",
+    "ctc_beam_search": "ppppppppppppz",
+    "ctc_beam_stream_bytes": "np>z",
+    "ctc_beam_stream_start": "npppz",
+    "ctc_beam_stream_push": "ppppp",
+    "ctc_beam_stream_settle": "ppppnppppppp",
+    "ctc_beam_stream_result": "npppnppppppppp",
 }
 
 
@@ -208,10 +127,7 @@ def load() -> ctypes.CDLL | None:
         return None
     if not hasattr(library, "ctc_decode_version") or library.ctc_decode_version() != VERSION:
         raise RuntimeError(f"{_library.LIBRARY.cpu} was built from other sources: run `{_library.LIBRARY.command}`")
-    for name, (result, arguments) in PROTOTYPES.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
+    return declare(library, FUNCTIONS)
 
 
 def scores(scores_BSV: "np.ndarray | Tensor") -> Scores:

@@ -4,8 +4,6 @@ B utterances, T frames, L tokens. Source: the Viterbi search of Kim et al. 2020 
 """
 
 import ctypes
-import functools
-from ctypes import POINTER, c_int32, c_int64, c_size_t, c_void_p
 
 import torch
 from torch import Tensor
@@ -30,25 +28,12 @@ def monotonic_alignment(log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tens
             f"monotonic_alignment: log-probabilities of shape {tuple(log_probs_BTL.shape)}, frames of "
             f"{tuple(frames_B.shape)}, lengths of {tuple(lengths_B.shape)}; expected [B, T, L], [B] and [B]"
         )
-    library = _load() if log_probs_BTL.is_cpu and log_probs_BTL.shape[2] > 0 else None
-    if library is None:
-        return monotonic_torch(log_probs_BTL, frames_B, lengths_B)
-    return monotonic_native(library, log_probs_BTL, frames_B, lengths_B)
-
-
-@functools.cache
-def _load() -> ctypes.CDLL | None:
-    library = _library.load_cpu()
-    if library is None:
+    if log_probs_BTL.is_cpu and log_probs_BTL.shape[2] > 0:
+        library = _native.load()
+        if library is not None:
+            return monotonic_native(library, log_probs_BTL, frames_B, lengths_B)
         _library.warn_slow("ctc.monotonic_alignment")
-        return None
-    library.ctc_monotonic_workspace.restype = c_size_t
-    library.ctc_monotonic_workspace.argtypes = [c_int64, c_int64, c_int32]
-    library.ctc_monotonic.restype = c_int32
-    library.ctc_monotonic.argtypes = [
-        POINTER(_native.Scores), c_void_p, c_void_p, c_int32, c_void_p, c_void_p, c_size_t
-    ]  # fmt: skip
-    return library
+    return monotonic_torch(log_probs_BTL, frames_B, lengths_B)
 
 
 def monotonic_native(library: ctypes.CDLL, log_probs_BTL: Tensor, frames_B: Tensor, lengths_B: Tensor) -> Tensor:

@@ -1,10 +1,10 @@
 """From the manifests of a configuration to utterances, pieces, and batches of audio and targets."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from common.data.loading import SpeechDataset
-from common.data.manifest import Utterance, read_sources
+from common.data.manifest import Utterance, Utterances, read_sources
+from common.recognition.spelled import spelled
 from common.text.language import Spelling
 from common.text.pieces import Pieces
 from fastconformer.config import Config, DataConfig
@@ -20,9 +20,7 @@ def spelling_of(data: DataConfig, pieces: Pieces | None) -> Callable[[str], str]
     return Spelling(None, language=data.language, unknown_letters=data.unknown_letters)
 
 
-def read_utterances(
-    cfg: Config, *, training: bool, spelling: Callable[[str], str]
-) -> tuple[list[Utterance], list[str]]:
+def read_utterances(cfg: Config, *, training: bool, spelling: Callable[[str], str]) -> tuple[Utterances, list[str]]:
     """The utterances to train or validate on, texts as `spelling` writes them, and a message for all left out.
 
     Durations and speakers are selected in training only. Raises ManifestError.
@@ -33,7 +31,7 @@ def read_utterances(
         sources, root=data.root, on_error=data.on_error, training=training,
         speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
     )  # fmt: skip
-    return [replace(u, text=spelling(u.text)) for u in utterances], messages
+    return spelled(utterances, spelling), messages
 
 
 def _stripped(text: str) -> str:
@@ -48,6 +46,7 @@ def speech_dataset(
         utterances,
         encode=pieces.encode if pieces is not None else None,
         sample_rate=cfg.features.sample_rate,
+        keep=cfg.features.keeper(),
         speed=cfg.data.speed if training else None,
         silence=cfg.data.silence if training else None,
         join=cfg.data.join if training else None,

@@ -7,7 +7,7 @@ none is counted twice or missing. What cannot be read is named in one line each 
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -21,13 +21,14 @@ from common.devices import distributed
 from common.devices.precision import Precision
 from common.recognition import writing
 from common.recognition.scoring import Evaluation, EvaluationError, report
+from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.prompt import Wanted
 from fastconformer.listening import Listener
 from fastconformer.recognizer import Head, load
-from fastconformer.transducer.host_decoder import check_max_symbols
+from fastconformer.transducer.decoder import check_max_symbols
 from fastconformer.validation import evaluate
 
 
@@ -122,7 +123,8 @@ def _print_translations(result: Evaluation, dataset: SpeechDataset, wanted: Want
     if not pairs:
         return
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError:
         raise ConfigError("scores of translations need the package sacrebleu: pip install sacrebleu") from None
     hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
@@ -143,7 +145,7 @@ def _dataset(asr: Listener, cfg: EvaluationConfig, normalized: Callable[[str], s
     sources = [str(path.absolute()) for path in cfg.manifests]
     advice = "name others after the model"
     utterances, problems = read_sources(sources, root=cfg.root, on_error="skip", training=False, advice=advice)
-    fitting = [replace(u, text=normalized(u.text)) for u in utterances if u.seconds <= cfg.max_seconds]
+    fitting = spelled(utterances[utterances.seconds <= cfg.max_seconds], normalized)
     rate = asr.feature_config.sample_rate
     return SpeechDataset(fitting, encode=_no_labels, sample_rate=rate, trim=False, on_error="skip"), problems
 

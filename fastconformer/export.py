@@ -1,7 +1,7 @@
 """FastConformer and its heads for export: from samples or features to encoder frames, or with CTC to log-probabilities.
 
 The decoder of a transducer is no graph: what a frame says depends on the labels before it. A whole file has the encoder
-as its graph and beside it the weights that a decoder computes with (`fastconformer.transducer.host_decoder`). Runtimes
+as its graph and beside it the weights that a decoder computes with (`fastconformer.transducer.decoder`). Runtimes
 that bring a decoder of their own take three graphs: `encoder`, `prediction`, one label of many utterances further, and
 `joint`.
 
@@ -34,7 +34,7 @@ from fastconformer.hearing.long_audio import ChunkOptions, attention_step
 from fastconformer.network.encoder import ConformerBlock
 from fastconformer.network.fused import fuse
 from fastconformer.network.model import Model
-from fastconformer.transducer.plain_decoder import ACTIVATIONS
+from fastconformer.transducer.joint_tiles import ACTIVATIONS
 from fastconformer.transducer.weights import DecoderWeights, named, on_host
 
 Part = Literal["whole", "encoder", "prediction", "joint"]
@@ -159,6 +159,8 @@ def _about(
         seconds_per_frame=per_frame / features.sample_rate,
         chunk_seconds=chunks.chunk_seconds,
         attention_step=attention_step(model.encoder.cfg),
+        longest_pause=features.longest_pause,
+        pause_db=features.pause_db,
         features=config.to_dict(features),
         configuration=config.to_dict(model.cfg),
     )

@@ -104,7 +104,7 @@ def words_in(
         pieces,
         hypothesis.tokens,
         spans,
-        first_seconds=recording.first_seconds,
+        cuts=recording.cuts,
         seconds_per_frame=seconds_per_frame,
         seconds=recording.seconds,
     )

@@ -5,10 +5,9 @@ manifests and corpora, whose word error rate is the last line. What cannot be tr
 exit status 1; all else is transcribed nevertheless. Run by torchrun, the processes share the recordings.
 """
 
-import math
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +18,9 @@ from common.config import ConfigError
 from common.devices import distributed
 from common.devices.fastest import Choice
 from common.recognition import sharding
-from common.recognition.decoding import DecodingOptions
-from common.recognition.inputs import find_recordings
-from common.recognition.recordings import Source, channel_number, of_channel
-from common.recognition.transcribing import Output, share, status, write_all
+from common.recognition.recordings import Source
+from common.recognition.transcribing import TranscriptionConfig, status, write_all
 from common.recognition.transcripts import Transcript
-from common.recognition.writing import Format
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer, Times
@@ -32,38 +28,15 @@ from fastconformer.attention.step import DecoderPrecision
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.listening import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
-from fastconformer.transducer.host_decoder import check_max_symbols
+from fastconformer.transducer.decoder import check_max_symbols
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferenceConfig:
+class InferenceConfig(TranscriptionConfig):
     """What to transcribe, with which model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
-    inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
-    file on standard input."""
-    root: Path | None = None
-    """Folder that relative paths in manifests start from; by default that of the manifest."""
-    max_seconds: float = math.inf
-    """Longest utterance of manifests, in seconds; longer ones are left out."""
-    channel: str = "mean"
-    """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
-    from 1."""
-    format: Format = "text"
-    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
-    vtt: subtitles."""
-    output: Path | None = None
-    """File for the whole output; by default the terminal."""
-    output_dir: Path | None = None
-    """Folder for one output file per recording, in place of `output`."""
-    shard: str | None = None
-    """Part of the recordings that is transcribed, as i/n: the i-th of n equal parts, written to a file of its own
-    beside the output; --merge joins these files. A part whose file is there is not done again."""
-    merge: bool = False
-    """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
-    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     head: Head = "auto"
     """Head that decodes in hybrid models: transducer, attention or ctc; by default not ctc."""
     source_language: str | None = None
@@ -95,8 +68,6 @@ class InferenceConfig:
     precision: Choice = "fp32"
     """Arithmetic of the encoder; features and heads are always fp32. auto: the fastest on this machine within 2 % of
     fp32."""
-    batch_size: int = 8
-    """Recordings, or chunks of long ones, recognised at once."""
     chunk_seconds: float = ChunkOptions.chunk_seconds
     """Seconds of a chunk; long recordings are encoded in chunks, and decoded as one."""
     left_seconds: float = ChunkOptions.left_seconds
@@ -121,16 +92,11 @@ class InferenceConfig:
         )  # fmt: skip
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self.chunks
-        if not self.inputs:
-            raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
         if not self.normalize_seconds >= 0:
             raise ValueError(f"normalize_seconds = {self.normalize_seconds}: expected seconds, at least 0")
-        if self.batch_size < 1 or self.max_symbols < 1:
-            raise ValueError(f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}: expected above 0")
         check_max_symbols(self.max_symbols)
-        channel_number(self.channel)
-        sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
 
 def main(cfg: InferenceConfig) -> int:
@@ -138,21 +104,17 @@ def main(cfg: InferenceConfig) -> int:
     if cfg.merge:
         return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
-        found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-        to = Output(cfg.format, cfg.output, cfg.output_dir, shard=cfg.shard)
-        to.check((cfg.model, *cfg.decoding.files, *cfg.inputs), found)
-        left = to.left_of(found)
-        if left is None:
+        found = cfg.find()
+        if found is None:
             return 0
-        found = left
         asr = load(
             cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
             confidence=cfg.confidence, normalize_seconds=cfg.normalize_seconds,
             decoder_precision=cfg.decoder_precision,
         )  # fmt: skip
-        heard = _heard(asr, of_channel((item.source for item in share(found.items, world)), cfg.channel), cfg)
+        heard = _heard(asr, cfg.sources(found, world), cfg)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
-        written = write_all(found, heard, world, to, spelled=compared, heard=compared)
+        written = write_all(found, heard, cfg, world, spelled=compared, heard=compared)
         return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 

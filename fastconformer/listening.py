@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from common.audio.silence import Keep
 from common.convolution import owned
 from common.devices.precision import Precision, float32_math
 from common.features import Features, LogMel, LogMelConfig
@@ -55,6 +56,11 @@ class Listener:
         return self.feature_config.sample_rate
 
     @property
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings and streams."""
+        return self.feature_config.keeper()
+
+    @property
     def samples_per_frame(self) -> int:
         """Samples of audio from one encoder frame to the next."""
         return self.feature_config.hop_samples * self.config.encoder.subsampling
@@ -85,4 +91,4 @@ class Listener:
         return self.model.ctc(encoded_BSC.to(self.device)).log_softmax(-1)
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.feature_config.sample_rate, long_seconds=LONG_SECONDS)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)

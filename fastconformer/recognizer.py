@@ -29,17 +29,16 @@ from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.step import DecoderPrecision
 from fastconformer.checkpoints.reading import read_model
-from fastconformer.hearing.greedy import BeamDecoding, CTCDecoding, TransducerDecoding
+from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
-from fastconformer.hearing.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_transducer
+from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
 from fastconformer.hearing.streaming import CachedFrames, ChunkedFrames, Pool, Session
-from fastconformer.hypotheses import Hypothesis, joined, transcript_of, words_in
+from fastconformer.hypotheses import Hypothesis, transcript_of, words_in
 from fastconformer.listening import Confidence, Listener
 from fastconformer.network.model import Model
 from fastconformer.network.streaming import lookahead_of, no_such_lookahead
-from fastconformer.transducer.beam import BeamSearch
 from fastconformer.transducer.decoder import Decoder
-from fastconformer.transducer.weights import array_of, on_host
+from fastconformer.transducer.weights import array_of
 
 Head = Literal["auto", "transducer", "ctc", "attention"]
 STREAM_CHUNK_SECONDS, STREAM_LOOKAHEAD_SECONDS = 2.0, 2.0  # of models that are not made for streaming
@@ -120,10 +119,7 @@ class Recognizer(Listener):
         options = options or DecodingOptions()
         if (self.head if head == "auto" else head) == "ctc":
             return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
-        weights = self.model.decoder_weights()
-        return of_transducer(
-            lambda: Decoder(on_host(weights)), lambda beam: BeamSearch(weights, beam), self.pieces, options
-        )
+        return of_transducer(self.model.decoder_weights(), self.pieces, options)
 
     def transcribe(
         self,
@@ -197,7 +193,9 @@ class Recognizer(Listener):
                 hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
             ),
             join=torch.cat,
-            decode_parts=lambda parts, recording: self._decode_parts(parts, max_symbols, decoder, recording.hot_words),
+            decode_parts=lambda parts, recording: decode_parts(
+                parts, self.decoding(), decoder, self.pieces, max_symbols=max_symbols, hot_words=recording.hot_words
+            ),
             batch_size=batch_size,
             several=side_by_side if self.device.type == "cpu" else map,
         ):
@@ -259,29 +257,6 @@ class Recognizer(Listener):
         if (self.head if head == "auto" else head) == "ctc":
             return CTCDecoding(self.ctc_log_probs, self.pieces)
         return TransducerDecoding(self._decoder, self.pieces)
-
-    def _decode_parts(
-        self,
-        parts: Iterable[Tensor],
-        max_symbols: int,
-        decoder: SearchDecoding | None = None,
-        hot_words: tuple[str, ...] = (),
-    ) -> Hypothesis:
-        if decoder is not None and decoder.in_parts is None:
-            kept = decoder.start(1)
-            for encoded_SC in parts:
-                decoder(encoded_SC[None], [len(encoded_SC)], progress=kept)
-            return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
-        decoding: TransducerDecoding | BeamDecoding | CTCDecoding | CTCBeamDecoding = self.decoding()
-        scorer = None
-        if decoder is not None and decoder.in_parts is not None:
-            decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)
-        progress = decoding.start(1, scorer)
-        hypotheses = [
-            decoding(encoded_SC[None], [len(encoded_SC)], progress=progress, max_symbols=max_symbols)[0]
-            for encoded_SC in parts
-        ]
-        return joined([*hypotheses, *decoding.end(progress)], self.pieces)
 
     @functools.cached_property
     def _decoder(self) -> Decoder:

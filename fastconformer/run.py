@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from common.data.loading import SpeechDataset
-from common.data.manifest import ManifestError, Utterance
+from common.data.manifest import ManifestError, Utterances
 from common.features import LogMel
 from common.recognition.training import log_letters
 from common.runs.checkpoint import CheckpointError
@@ -66,7 +66,7 @@ class Run:
         self.validation: SpeechDataset | None = None
         if validation is not None:
             self.validation = data.speech_dataset(validation, cfg, None, training=False)
-        self.epochs = Epochs([utterance.seconds for utterance in utterances], cfg, self.world)
+        self.epochs = Epochs(utterances.seconds, cfg, self.world)
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
@@ -78,7 +78,7 @@ class Run:
         """frames_B that the encoder gives for so many samples."""
         return self.model.encoder.output_frames(self.cfg.features.frames(samples_B))
 
-    def _utterances(self, *, training: bool) -> list[Utterance]:
+    def _utterances(self, *, training: bool) -> Utterances:
         utterances, left_out = data.read_utterances(self.cfg, training=training, spelling=self.spelling)
         self.directory.left_out(left_out)
         return utterances
@@ -96,7 +96,7 @@ class Run:
             raise CheckpointError(f"{self.cfg.checkpoint}: {told} ({error})") from None
         return start.pieces
 
-    def _learned_pieces(self, utterances: list[Utterance]) -> Pieces:
+    def _learned_pieces(self, utterances: Utterances) -> Pieces:
         cfg = self.cfg
         try:
             return train_pieces((u.text for u in utterances), size=cfg.model.pieces, kind=cfg.data.piece_kind)

@@ -1,11 +1,12 @@
 """From the manifests of a configuration to batches of log-mel features and targets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from common.config import ConfigError
 from common.data.loading import SpeechDataset
-from common.data.manifest import Utterance, read_sources
+from common.data.manifest import Utterance, Utterances, read_sources
+from common.recognition.spelled import spelled
 from common.text.dictionary import WORD_END, read_symbols
 from common.text.language import Spelling
 from common.text.vocabulary import Vocabulary
@@ -41,7 +42,7 @@ def spelling_of(config: Config) -> Spelling:
 
 def read_utterances(
     sources: Iterable[str], data: DataConfig, spelling: Spelling, *, training: bool
-) -> tuple[list[Utterance], list[str]]:
+) -> tuple[Utterances, list[str]]:
     """The utterances of all `sources`, texts as `spelling` writes them, and one message for everything left out.
 
     Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
@@ -50,11 +51,11 @@ def read_utterances(
         sources, root=data.root, on_error=data.on_error, training=training,
         speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
     )  # fmt: skip
-    return [replace(u, text=spelling(u.text)) for u in utterances], messages
+    return spelled(utterances, spelling), messages
 
 
 def speech_dataset(
-    utterances: list[Utterance], config: Config, *, training: bool, lenient: bool = False
+    utterances: Sequence[Utterance], config: Config, *, training: bool, lenient: bool = False
 ) -> SpeechDataset:
     """Audio and targets of `utterances`, perturbed and joined in training only.
 
@@ -66,6 +67,7 @@ def speech_dataset(
         encode=vocabulary.encode_known if lenient else vocabulary.encode,
         sample_rate=config.features.sample_rate,
         trim=config.data.trim_silence,
+        keep=config.features.keeper(),
         speed=config.data.speed if training else None,
         perturbation=config.data.perturbation if training else None,
         silence=config.data.silence if training else None,

@@ -95,7 +95,7 @@ def _dataset(asr: Recognizer, cfg: EvaluationConfig) -> tuple[SpeechDataset, lis
     utterances, problems = data.read_utterances(manifests, own.data, spelling, training=False)
     if spelling.unknown:
         print(f"{spelling.told()}; each is an error where it stays in a reference", file=sys.stderr)
-    fitting = [utterance for utterance in utterances if utterance.seconds <= cfg.max_seconds]
+    fitting = utterances[utterances.seconds <= cfg.max_seconds]
     return data.speech_dataset(fitting, own, training=False, lenient=True), problems
 
 

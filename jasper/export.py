@@ -101,6 +101,8 @@ def graph(model: Jasper, cfg: Config, source: Source = "samples") -> ExportGraph
         chunk_multiple=1,
         shortest_samples=1,
         trim_silence=cfg.data.trim_silence,
+        longest_pause=cfg.features.longest_pause,
+        pause_db=cfg.features.pause_db,
         configuration=config.to_dict(cfg),
     )
     if source == "features":

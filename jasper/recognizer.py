@@ -13,12 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from common.audio.silence import Keep
 from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
 from common.features import Features, LogMel, LogMelConfig
 from common.recognition.chunks import AudioChunk, chunks
 from common.recognition.decoding import CTCDecoder, DecodingOptions
+from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
@@ -65,6 +67,11 @@ class Recognizer:
         return self.config.features.sample_rate
 
     @property
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings, or silence off their ends."""
+        return self.config.features.keeper(trim=self.config.data.trim_silence)
+
+    @property
     def languages(self) -> tuple[str, ...]:
         """The language of the texts that it has learned, where the configuration says."""
         return () if self.config.data.language in ("auto", "none") else (self.config.data.language,)
@@ -88,24 +95,9 @@ class Recognizer:
         """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
         return CTCDecoder((*self.vocabulary.labels, BLANK), blank=self.vocabulary.blank, options=options)
 
-    def transcribe(
-        self,
-        recordings: Iterable[Source],
-        *,
-        batch_size: int = 8,
-        chunk_seconds: float = CHUNK_SECONDS,
-        decoder: CTCDecoder | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
-        keep_log_probs: bool = False,
-    ) -> list[Transcript]:
-        """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
-
-        Recordings longer than `chunk_seconds` are recognised in overlapping chunks. `decoder`: see the method of that
-        name; by default the best path. With on_error="skip" one that cannot be read gives a transcript with `error`
-        set; otherwise its AudioError is raised.
-        """
-        options: dict[str, Any] = {"batch_size": batch_size, "chunk_seconds": chunk_seconds, "decoder": decoder}
-        return list(self.stream(recordings, on_error=on_error, keep_log_probs=keep_log_probs, **options))
+    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
+        """As `stream`, whose options it takes, all at once."""
+        return list(self.stream(recordings, **options))
 
     def stream(
         self,
@@ -114,10 +106,15 @@ class Recognizer:
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
         decoder: CTCDecoder | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
+        on_error: OnError = "stop",
         keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
-        """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
+        """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
+
+        Recordings longer than `chunk_seconds` are recognised in overlapping chunks. `decoder`: see the method of that
+        name; by default the best path. With on_error="skip" one that cannot be read gives a transcript with `error`
+        set; otherwise its AudioError is raised. Memory holds only the recordings of a few batches.
+        """
         read_in = read_ahead(recordings, self._read, on_error=on_error)
         found = in_batches(
             read_in,
@@ -136,8 +133,7 @@ class Recognizer:
         )
 
     def _read(self, source: Source) -> Recording:
-        rate, trim = self.config.features.sample_rate, self.config.data.trim_silence
-        return read_heard(source, rate, long_seconds=LONG_SECONDS, trim=trim)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.

@@ -95,7 +95,7 @@ def main(cfg: ReportConfig) -> Path:
 
 def evaluated(
     asr: Recognizer, which: DataConfig, *, batch_size: int = 16, workers: int = 0
-) -> tuple[list[Utterance], Evaluation]:
+) -> tuple[Sequence[Utterance], Evaluation]:
     """The utterances of `which.validation`, and what the model makes of them. Raises ManifestError and AudioError."""
     utterances, _ = data.read_utterances(which.validation, which, data.spelling_of(asr.config), training=False)
     dataset = data.speech_dataset(utterances, asr.config, training=False, lenient=True)
@@ -206,8 +206,8 @@ def _spoken(asr: Recognizer, text: str, transcript: Transcript) -> list[tuple[st
     words, first = [], 0
     for word in text.split():
         last = first + len(word) - 1
-        frames = alignment.start_frames[first], alignment.end_frames[last]
-        start, end = (transcript.first_frame_seconds + frame * transcript.seconds_per_frame for frame in frames)
+        start = transcript.time_of(alignment.start_frames[first])
+        end = transcript.time_of(alignment.end_frames[last], is_end=True)
         words.append((word, start, min(end, transcript.seconds)))
         first = last + 2  # beyond the space
     return words

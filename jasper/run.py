@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from common.data.loading import SpeechDataset
+from common.data.manifest import Utterances
 from common.features import LogMel
 from common.recognition.training import log_letters
 from common.runs.run_directory import RunDirectory
@@ -51,8 +52,9 @@ class Run:
         self.train_set = self._dataset(spelling, training=True)
         self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
         log_letters(spelling, cfg.data, directory.log.event, source=source)
-        seconds = [utterance.seconds for utterance in self.train_set.utterances]
-        self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds)
+        self.epochs = Epochs(
+            Utterances.of(self.train_set.utterances).seconds, cfg, self.world, max_seconds=cfg.batch_seconds
+        )
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

@@ -86,13 +86,40 @@ nodes() {
   fi
 }
 
-# launch MODULE ARGUMENT...: one process, or by torchrun one per GPU of this node, and of NNODES nodes.
+# published_folder NAME PATH: where NAME is not set, the folder that the original has then, if it is there.
+published_folder() {
+  [ -n "${!1:-}" ] || [ ! -d "$2" ] || printf -v "$1" %s "$2"
+}
+
+# gpus: how many GPUs programs see here.
+gpus() {
+  if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES" | grep -c . || true
+  else { nvidia-smi --list-gpus 2>/dev/null || true; } | grep -c "^GPU" || true
+  fi
+}
+
+# train MODULE ARGUMENT...: as launch; where NUM_GPUS is not set, the original takes 8 GPUs, and this as many of them as
+# there are.
+train() {
+  if [ -z "${NUM_GPUS:-}${DISTRIBUTED:-}${NNODES:-}${SLURM_STEP_NUM_NODES:-}" ]; then
+    NUM_GPUS="$(gpus)"
+    NUM_GPUS=$((NUM_GPUS < 1 ? 1 : NUM_GPUS > 8 ? 8 : NUM_GPUS))
+    [ "$NUM_GPUS" = 8 ] || echo "${0##*/}: NUM_GPUS is not set: $NUM_GPUS here, 8 in the original" >&2
+  fi
+  launch "$@"
+}
+
+# launch MODULE ARGUMENT...: one process, or by torchrun one per GPU of this node, and of NNODES nodes. DISTRIBUTED is the originals' launcher
+# with its arguments; torch has it under another name now.
 launch() {
   local module="$1"
   shift
   nodes
   local torchrun=()
-  if [ "${NNODES:-1}" -gt 1 ]; then
+  if [ -n "${DISTRIBUTED:-}" ]; then
+    read -r -a torchrun <<< "${DISTRIBUTED//torch.distributed.launch/torch.distributed.run}"
+    torchrun=("${torchrun[@]/#--use_env/}")
+  elif [ "${NNODES:-1}" -gt 1 ]; then
     torchrun=(-m torch.distributed.run --nnodes "$NNODES" --node_rank "$NODE_RANK" --master_addr "$MASTER_ADDR"
       --master_port "${MASTER_PORT:-29500}" --nproc_per_node "${NUM_GPUS:-1}")
   elif [ "${NUM_GPUS:-1}" -gt 1 ]; then

@@ -44,7 +44,7 @@ steps=(
   "racecheck|180|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"
   "trainings|560|-m pytest -m gpu tests/device/test_cuda.py"
-  "ctc|200|-m ctc.benchmark_cuda"
+  "ctc|200|-m benchmarks.ctc_cuda"
   "optim|60|benchmarks/optim.py"
   "features|30|benchmarks/features.py"
   "training|90|-m jasper.benchmark $jasper --device cuda --task training --batch_sizes 64 --seconds 16.7 --precisions bf16 --grad_accumulation 1 --repeats 10"

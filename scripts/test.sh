@@ -3,6 +3,7 @@
 #   bash scripts/test.sh                          all of them, as CI does: a process per core, each with one thread
 #   bash scripts/test.sh -m "not slow"            the quick ones, likewise; other arguments of pytest work as well
 #   bash scripts/test.sh tests/common -k audio    what is named, in one process
+#   NIGHTLY=1                                     with those marked nightly
 #   PROCESSES=1                                   number of processes at once (default: one per core, at most 8)
 set -euo pipefail
 needs_tests=true

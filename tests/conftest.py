@@ -1,5 +1,9 @@
-"""Tests marked `gpu` are skipped where torch sees no GPU; those of a stand-in device run in a process of their own."""
+"""Tests marked `gpu` are skipped where torch sees no GPU, and those marked `nightly` are left out unless asked for.
 
+Those of a stand-in device run in a process of their own.
+"""
+
+import os
 import signal
 from pathlib import Path
 
@@ -26,6 +30,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """
     named = any((config.invocation_params.dir / arg.split("::")[0]).is_relative_to(DEVICE) for arg in config.args)
     return True if collection_path == DEVICE and not named else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `nightly` are asked for by NIGHTLY=1, by `-m nightly`, or each by its name."""
+    if os.environ.get("NIGHTLY") or "nightly" in config.option.markexpr or any("::" in arg for arg in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -15,6 +15,7 @@ from ctc.ngram import estimate
 from tests.toys import KINDS, save_toy
 
 SHORT = {"chunk_seconds": 4.0}
+SMALL = {"wav2vec2": {"layers": 1, "heads": 1}}  # attention takes most of its time
 WHOLE = {"fastconformer": {"whole_seconds": 5.0}}
 
 
@@ -28,7 +29,7 @@ def recordings(tmp_path_factory) -> list[Path]:
 
 @pytest.fixture(scope="module", params=KINDS)
 def asr(request, tmp_path_factory):
-    path = save_toy(request.param, tmp_path_factory.mktemp(request.param) / "toy.pt")
+    path = save_toy(request.param, tmp_path_factory.mktemp(request.param) / "toy.pt", **SMALL.get(request.param, {}))
     return request.param, importlib.import_module(f"{request.param}.recognizer").load(path, device="cpu")
 
 
@@ -39,6 +40,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recordings, name, monkeypatch):
     kind, model = asr
@@ -57,6 +59,7 @@ def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recording
         assert [w.confidence for w in part.words] == pytest.approx([w.confidence for w in other.words], abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_long_recording_that_breaks_off_costs_itself(kind, tmp_path, recordings, monkeypatch):
     model = importlib.import_module(f"{kind}.recognizer").load(save_toy(kind, tmp_path / "toy.pt"), device="cpu")
@@ -76,11 +79,11 @@ def one_and_ninety_minutes(tmp_path_factory) -> list[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_does_not_grow_with_a_recording(kind, one_and_ninety_minutes, tmp_path):
-    # Attention takes most of a toy's time, and holds nothing beyond a chunk.
-    save_toy(kind, tmp_path / "toy.pt", **({"layers": 1, "heads": 1} if kind == "wav2vec2" else {}))
+    save_toy(kind, tmp_path / "toy.pt", **SMALL.get(kind, {}))
     short, long = one_and_ninety_minutes
     spent = [
         long_recordings.transcribe(kind, tmp_path / "toy.pt", path, tmp_path / "text", by=by, decoding="greedy").mib

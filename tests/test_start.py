@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.toys import KINDS, save_toy
 from tests.training import REPOSITORY
 
@@ -25,6 +27,7 @@ print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 def test_neither_loading_nor_training_imports_the_compiler_of_torch(tmp_path):
     """It takes more than a second, longer than all else before the first transcript."""
     toys = [save_toy(kind, tmp_path / f"{kind}.pt") for kind in KINDS]

@@ -2,12 +2,12 @@
 
 import contextlib
 import json
+import math
 import os
 import random
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -23,8 +23,10 @@ from common.runs.checkpoint import CheckpointError
 from common.training.course import EveryConfig
 from common.training.learner import Learner
 from common.training.state import TrainingError
-from tests.training import REPOSITORY, assert_same_state, events, logged, state_of
-from tests.training_commands import COMMANDS, Command
+from tests import processes
+from tests.training import assert_same_state, events, logged, state_of
+from tests.training_commands import COMMANDS, RICHER, Command
+from tests.wav2vec2.runs import assert_float32
 
 pytestmark = pytest.mark.slow
 STEPS = 6
@@ -118,6 +120,18 @@ def test_stopping_and_resuming_gives_bitwise_the_weights_of_never_stopping(comma
     assert command.module.main(replace(cfg, output_dir=tmp_path / "run", **{key: stop_at})).step == stop_at
     command.module.main(replace(cfg, output_dir=tmp_path / "run"))
     assert_same_state(state_of(tmp_path / "run"), expected)
+
+
+@pytest.mark.parametrize("command", RICHER, ids=lambda command: command.id, indirect=True)
+def test_a_run_with_more_to_keep_goes_on_bitwise_too(command, whole, tmp_path):
+    cfg, expected = whole
+    key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
+    command.module.main(replace(cfg, output_dir=tmp_path / "run", **{key: 4}))
+    command.module.main(replace(cfg, output_dir=tmp_path / "run"))
+    assert_same_state(state_of(tmp_path / "run"), expected)
+    assert all(math.isfinite(loss) for loss in logged(tmp_path / "run"))
+    if command.name == "wav2vec2":
+        assert_float32(expected)
 
 
 @pytest.mark.parametrize(
@@ -259,16 +273,19 @@ def test_kills_at_random_moments_leave_a_run_that_resumes_to_the_same_weights(co
     assert_same_state(state_of(cfg.output_dir), expected)
 
 
-def test_a_reader_of_the_output_who_leaves_does_not_end_the_run(command, whole, corpus, tmp_path):
+def test_a_reader_of_the_output_who_left_does_not_end_the_run(command, whole, tmp_path):
     cfg, expected = whole
     (tmp_path / "cfg.toml").write_text(config.to_toml(replace(cfg, output_dir=tmp_path / "run")))
-    module = command.module.__name__
-    told = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m {module} {tmp_path}/cfg.toml | head -n 1; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True, text=True, check=False, timeout=120, cwd=REPOSITORY,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
-    )  # fmt: skip
-    assert (told.returncode, told.stdout.count("\n"), told.stderr) == (0, 1, "")
+    left, told = os.pipe()
+    os.close(left)
+
+    def unread() -> None:
+        sys.stdout = os.fdopen(told, "w")
+        os.dup2(told, 1)
+        processes.run_here(command.module.__name__, tmp_path / "cfg.toml")
+
+    assert processes.fork(unread, processes=1) == ([0], [[]])
+    os.close(told)
     assert_same_state(state_of(tmp_path / "run"), expected)
 
 
@@ -384,6 +401,17 @@ def test_what_the_weights_depend_on_cannot_change(command, whole):
     kind = "adamw" if cfg.optim.kind != "adamw" else "lamb"
     with pytest.raises(CheckpointError, match=f"does not fit this configuration: .*optim.kind {cfg.optim.kind} -> "):
         command.module.main(replace(cfg, optim=replace(cfg.optim, kind=kind)))
+    for change, problem in command.others:
+        message = f"its newest checkpoint does not fit this configuration: .*{problem}.*; take another --output_dir, or"
+        with pytest.raises(CheckpointError, match=message):
+            command.module.main(change(cfg))
+
+
+def test_a_new_run_does_not_begin_among_the_checkpoints_of_another(command, whole):
+    cfg, _ = whole
+    message = f"{cfg.output_dir}: holds checkpoints of an earlier run, up to step {STEPS}; go on from"
+    with pytest.raises(CheckpointError, match=message):
+        command.module.main(replace(cfg, resume=False))
 
 
 def test_another_start_for_an_existing_run_is_refused(command, whole):
@@ -410,9 +438,34 @@ def test_the_run_directory_describes_the_run(command, whole):
     assert config.load(type(cfg), cfg.output_dir / "config.toml") == config.build(type(cfg), state["config"], "")
     described = json.loads((cfg.output_dir / "environment.json").read_text())
     assert {"torch", "device", "commit", "processes"} <= set(described)
-    assert len(logged(cfg.output_dir)) == STEPS
-    assert logged(cfg.output_dir, "train_throughput")
-    best = checkpoint.load(cfg.output_dir / f"{command.name}_best.pt")
-    assert "config" in best
+    assert len(logged(cfg.output_dir)) == len(logged(cfg.output_dir, "train_throughput")) == STEPS
+    for name in command.logs:
+        averaged = [name.replace("dev_", "dev_ema_")] if name.startswith("dev_") else []
+        for logs in (name, *averaged):
+            assert len(logged(cfg.output_dir, logs)) == (2 if averaged else STEPS), logs
     folders = {path.parent.name for path in cfg.output_dir.glob("*/events.out.tfevents.*")}
     assert folders == ({"train", "train_avg", "dev", "dev_ema"} if cfg.tensorboard else set())
+
+
+def test_milestones_the_last_two_and_the_best_are_kept_and_can_be_used(command, whole, tmp_path):
+    cfg, _ = whole
+    key = {"keep_epochs": (1,)} if hasattr(cfg, "keep_epochs") else {"keep_steps": (3,)}
+    cfg = replace(cfg, output_dir=tmp_path, every=replace(cfg.every, save_steps=1), **key)
+    command.module.main(cfg)
+    saved = dict(checkpoint.saved_steps(tmp_path, command.name))
+    assert list(saved) == [3, 5, 6]
+    best = checkpoint.load(tmp_path / f"{command.name}_best.pt")
+    scores = logged(tmp_path, f"dev_{command.score}") + logged(tmp_path, f"dev_ema_{command.score}")
+    assert best.get("progress", {"best": min(scores)})["best"] == min(scores)  # that of a vocoder is for use alone
+    assert "config" in best
+    for path in (*saved.values(), tmp_path / f"{command.name}_best.pt", *tmp_path.glob("*_final.pt")):
+        command.load(path, device="cpu")
+
+
+def test_the_longest_batch_can_be_tried_first(command, whole, tmp_path, capsys):
+    cfg, _ = whole
+    if not hasattr(cfg, "dry_run"):
+        pytest.skip("this command has no trial")
+    assert command.module.main(replace(cfg, output_dir=tmp_path, dry_run=True)).step == 0
+    assert "the longest batch fits: " in capsys.readouterr().out
+    assert checkpoint.saved_steps(tmp_path, command.name) == []

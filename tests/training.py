@@ -1,9 +1,6 @@
 """What the tests of training share: runs in this process and in others, and what they leave."""
 
 import contextlib
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,23 +28,6 @@ def alone(folder: Path) -> Iterator[tuple[World, RunLogger]]:
     """What a Trainer on the CPU wants besides its configuration."""
     with distributed.start("cpu") as world, contextlib.closing(RunLogger(folder, tensorboard=False)) as log:
         yield world, log
-
-
-def run_module(*arguments: object, processes: int = 1) -> "subprocess.Popen[str]":
-    """`python -m` of these words, or as many processes that torchrun starts."""
-    launcher = (
-        ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] if processes > 1 else []
-    )
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, *launcher, "-m", *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def finish(process: "subprocess.Popen[str]") -> str:
-    """What it said; it must end well."""
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    return said
 
 
 def state_of(folder: Path) -> dict[str, Any]:
@@ -80,18 +60,6 @@ def assert_same(a: Any, b: Any, where: str) -> None:
             assert_same(x, y, f"{where}[{i}]")
     else:
         assert a == b, where
-
-
-def assert_all_finite(folder: Path, name: str, part: str = "weights") -> None:
-    """Every value of `part` is finite in all checkpoints of model `name`, if there are any."""
-    for _, path in checkpoint.saved_steps(folder, name):
-        assert all(torch.isfinite(weight).all() for weight in checkpoint.load(path)[part].values())
-
-
-def assert_average_begins_here(run: Any) -> None:
-    """The average of a run that had none begins at its weights of now."""
-    for name, weight in run.model.state_dict().items():
-        assert torch.equal(run.learner.ema.model.state_dict()[name], weight)
 
 
 def logged(folder: Path, key: str = "train_loss") -> list[float]:

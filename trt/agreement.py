@@ -70,9 +70,7 @@ def main(cfg: AgreementConfig) -> dict[str, Any]:
     for problem in named.problems:
         tell(problem)
     items, rate = named.items[: cfg.clips], models[1].sample_rate
-    recordings = read_ahead(
-        [item.source for item in items], lambda source: read_heard(source, rate, trim=False), on_error="stop"
-    )
+    recordings = read_ahead([item.source for item in items], lambda source: read_heard(source, rate), on_error="stop")
     samples = [noisy(recording.samples_N[:], cfg.noise_db, seed) for seed, recording in enumerate(recordings)]
     ours, theirs = ([transcript.text for transcript in model.stream(samples)] for model in models)
     count = word_errors(theirs, ours)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from common.audio.silence import Keep, keeper
 from common.audio.waveform import RATES
 from common.files import file_types
 from common.files.json_text import parsed
@@ -43,6 +44,10 @@ def _is_positive(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and 0 < value < LARGEST
 
 
+def _is_not_negative(value: Any) -> bool:
+    return value == 0 or _is_positive(value)
+
+
 def _is_of(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
@@ -69,6 +74,8 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "shortest_samples": ("0 or more", _is_count(0)),
     "attention_step": ("1 or more", _is_count(1)),
     "hop_samples": ("1 or more", _is_count(1)),
+    "longest_pause": ("0 or more", _is_not_negative),
+    "pause_db": ("a number above 0", _is_positive),
     "trim_silence": ("true or false", _is_of(bool)),
     "features": ("an object", _is_of(dict)),
     "text": ("an object", _is_of(dict)),
@@ -110,3 +117,13 @@ def usable(kind: type[ValueError], where: object) -> Iterator[None]:
     except PLAIN as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise kind(f"{where}: its metadata are not those of a model that trt.export wrote: {what[:200]}") from None
+
+
+def keeper_of(facts: Mapping[str, Any]) -> Keep | None:
+    """What cuts silence out of recordings, as the model was trained to hear them."""
+    return keeper(
+        facts["sample_rate"],
+        longest_pause=facts.get("longest_pause", 0.0),
+        pause_db=facts.get("pause_db", 0.0),
+        trim=facts.get("trim_silence", False),
+    )

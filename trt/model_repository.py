@@ -29,6 +29,7 @@ from trt.serving.triton.pbtxt import Block, Enum, text_of, validated
 REPOSITORY = Path(__file__).parents[1]
 TYPES = {"tensor(float)": "TYPE_FP32", "tensor(float16)": "TYPE_FP16", "tensor(int64)": "TYPE_INT64"}
 Backend = Literal["onnx", "tensorrt", "python"]
+TOLD = ("labels", "blank", "separator", "sample_rate", "seconds_per_frame", "trim_silence", "longest_pause", "pause_db")
 FILES = {"onnx": "model.onnx", "tensorrt": "model.plan", "python": "model.onnx"}
 
 
@@ -84,16 +85,17 @@ def main(cfg: ModelRepositoryConfig) -> None:
     features = facts["configuration"]["features"] if facts.get("input") == "features" else None
     hop = features["hop_samples"] if features else 1
     bucket = max(1, round(cfg.bucket_seconds * facts["sample_rate"] / hop))
-    told = {key: facts[key] for key in ("labels", "blank", "separator", "sample_rate", "seconds_per_frame")}
+    told = {key: facts[key] for key in TOLD if key in facts}
     own = {"paths": list(cfg.python_paths), "bucket": bucket, "features": features, "threads": 0, "facts": told}
     own["inputs"] = [tensor["name"] for tensor in outputs]
     heard, audio = _ints("heard_B"), _floats("audio")
+    cuts = {"name": "cuts_BK2", "data_type": Enum("TYPE_FP64"), "dims": [-1, 2]}
     transcript = {"name": "transcript", "data_type": Enum("TYPE_UINT8"), "dims": [-1]}
     step_inputs, step_outputs = ([_plain(tensor) for tensor in side] for side in (inputs, outputs))
     steps = [
-        _python("sound", [audio], [*step_inputs, heard], cfg),
+        _python("sound", [audio], [*step_inputs, heard, cuts], cfg),
         _network(cfg, inputs, outputs),
-        _python("decoder", [*step_outputs, heard], [transcript], cfg),
+        _python("decoder", [*step_outputs, heard, cuts], [transcript], cfg),
     ]
     models = [*steps, _ensemble(cfg, steps, audio, transcript)]
     texts = {model["name"]: text_of(model) for model in models}

@@ -12,11 +12,10 @@ the processes share the recordings.
 Shapes: S frames, C width of the representation.
 """
 
-import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,12 +28,10 @@ from common.devices import distributed
 from common.devices.distributed import World
 from common.devices.fastest import Choice
 from common.recognition import sharding, writing
-from common.recognition.decoding import DecodingOptions
-from common.recognition.inputs import FoundRecordings, InputRecording, find_recordings
-from common.recognition.recordings import channel_number, of_channel
-from common.recognition.transcribing import Output, in_order, share, status, write_all
+from common.recognition.inputs import FoundRecordings, InputRecording
+from common.recognition.transcribing import TranscriptionConfig, in_order, share, status, write_all
 from common.recognition.transcripts import Transcript
-from common.recognition.writing import Format, tell
+from common.recognition.writing import tell
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from wav2vec2.corpus.letters import Letters, read_dictionary
@@ -42,21 +39,11 @@ from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Repre
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferenceConfig:
+class InferenceConfig(TranscriptionConfig):
     """Recordings, the model that transcribes them, and where the result goes."""
 
-    checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
+    model: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
     """Model: a checkpoint of this repository, Fairseq or DeepLearningExamples, a Hugging Face folder or hub name."""
-    inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
-    file on standard input."""
-    root: Path | None = None
-    """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
-    max_seconds: float = math.inf
-    """Longest utterance of manifests, in seconds; longer ones are left out."""
-    channel: str = "mean"
-    """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
-    from 1."""
     labels: Path | None = None
     """Fairseq's dict.ltr.txt, for a checkpoint that does not name its labels."""
     target_lang: str = ""
@@ -64,19 +51,6 @@ class InferenceConfig:
     language: Language | None = None
     """Language of the reference texts for the word error rate, as data.language of fine-tuning; by default what the
     checkpoint says."""
-    decoding: DecodingOptions = field(default_factory=DecodingOptions)
-    format: Format = "text"
-    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and
-    confidence; srt, vtt: subtitles."""
-    output: Path | None = None
-    """File for the whole output; by default the terminal."""
-    output_dir: Path | None = None
-    """Folder for one output file per recording, in place of `output`."""
-    shard: str | None = None
-    """Part of the recordings that is transcribed, as i/n: the i-th of n equal parts, written to a file of its own
-    beside the output; --merge joins these files. A part whose file is there is not done again."""
-    merge: bool = False
-    """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
     save_logits: Path | None = None
     """Folder for one .npz per recording: log_probs [frames, labels], times [frames] in seconds, labels."""
     features: Path | None = None
@@ -89,8 +63,6 @@ class InferenceConfig:
     """Device: auto, cpu, cuda or cuda:N."""
     precision: Choice = "fp32"
     """Arithmetic of the network. auto: the fastest on this machine within 2 % of fp32."""
-    batch_size: int = 8
-    """Recordings, or chunks of long ones, recognised at once; on a CPU half a minute of sound at most."""
     chunk_seconds: float = CHUNK_SECONDS
     """Seconds of a chunk; longer recordings are recognised in overlapping chunks. inf: all are recognised whole."""
     stride_seconds: float = STRIDE_SECONDS
@@ -99,15 +71,12 @@ class InferenceConfig:
     """Whether the time that the transcription took is printed."""
 
     def __post_init__(self) -> None:
-        if not self.inputs:
-            raise ValueError("nothing to transcribe; name audio files, folders or manifests after the checkpoint")
-        if not (self.batch_size >= 1 and self.chunk_seconds > 0 and self.stride_seconds >= 0):
+        super().__post_init__()
+        if not (self.chunk_seconds > 0 and self.stride_seconds >= 0):
             raise ValueError(
-                f"batch_size = {self.batch_size}, chunk_seconds = {self.chunk_seconds}, stride_seconds = "
-                f"{self.stride_seconds}: expected above 0, above 0, and at least 0"
+                f"chunk_seconds = {self.chunk_seconds}, stride_seconds = {self.stride_seconds}: expected above 0, and "
+                "at least 0"
             )
-        channel_number(self.channel)
-        sharding.check(self.shard, self.merge, self.output, self.output_dir)
         if self.features is not None and (self.output or self.output_dir or self.save_logits):
             raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")
         if self.layer is not None and self.features is None:
@@ -119,19 +88,12 @@ def main(cfg: InferenceConfig) -> int:
     if cfg.merge:
         return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
-        found = find_recordings(cfg.inputs, root=cfg.root, max_seconds=cfg.max_seconds)
-        to = Output(cfg.format, cfg.output, cfg.output_dir, cfg.save_logits, shard=cfg.shard)
-        if cfg.features is None:
-            to.check((cfg.checkpoint, cfg.labels, *cfg.decoding.files, *cfg.inputs), found)
-        else:
-            writing.make_folder(cfg.features)
-        left = to.left_of(found)
-        if left is None:
+        found = cfg.find(cfg.labels, folder=cfg.features or cfg.save_logits)
+        if found is None:
             return 0
-        found = left
         labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
         w = load(
-            cfg.checkpoint,
+            cfg.model,
             device=str(world.device),
             precision=cfg.precision,
             labels=labels,
@@ -145,8 +107,7 @@ def main(cfg: InferenceConfig) -> int:
                 f"layer = {cfg.layer}: the model has layers 0 (the input of the first one) to {w.config.layers}"
             )
         start, seconds, failed = time.perf_counter(), 0.0, 0
-        to = to._replace(labels=w.config.labels)
-        for result in _features(w, found, cfg, world) if cfg.features else _transcripts(w, found, cfg, world, to):
+        for result in _features(w, found, cfg, world) if cfg.features else _transcripts(w, found, cfg, world):
             seconds += result.seconds
             failed += bool(result.error)
         if cfg.timings and world.is_main:
@@ -155,19 +116,17 @@ def main(cfg: InferenceConfig) -> int:
         return status(found, failed, world, done="read" if cfg.features else "transcribed")
 
 
-def _transcripts(
-    w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world: World, to: Output
-) -> Iterator[Transcript]:
+def _transcripts(w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world: World) -> Iterator[Transcript]:
     """Every transcript, once the first process has written it."""
     own = w.stream(
-        of_channel((item.source for item in share(found.items, world)), cfg.channel),
+        cfg.sources(found, world),
         decoder=w.decoder(cfg.decoding),
         keep_log_probs=cfg.save_logits is not None,
         **_shared(cfg),
     )
-    return write_all(
-        found, own, world, to, spelled=Letters(w.config.labels).spelling(language=cfg.language or w.language)
-    )
+    spelled = Letters(w.config.labels).spelling(language=cfg.language or w.language)
+    saved: dict[str, Any] = {"save_logits": cfg.save_logits, "labels": w.config.labels}
+    return write_all(found, own, cfg, world, spelled=spelled, **saved)
 
 
 def _features(w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world: World) -> Iterator[Represented]:
@@ -175,7 +134,7 @@ def _features(w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world
     for problem in found.problems if world.is_main else ():
         tell(problem)
     own = share(found.items, world)
-    represented = w.represent(of_channel((item.source for item in own), cfg.channel), layers=cfg.layer, **_shared(cfg))
+    represented = w.represent(cfg.sources(found, world), layers=cfg.layer, **_shared(cfg))
     for result in in_order(_saved(own, represented, cfg), len(found.items), world):
         if result.error and world.is_main:
             tell(result.error)

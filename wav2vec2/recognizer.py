@@ -6,7 +6,7 @@ Shapes: B utterances, N samples, S frames, C width of the representation, V labe
 import copy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.recognition.chunks import AudioChunk, chunks
 from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite
+from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
@@ -129,27 +130,8 @@ class Recognizer:
             )
         return CTCDecoder(labels, blank=self.config.blank, separator=Letters(labels).separator, options=options)
 
-    def transcribe(
-        self,
-        recordings: Iterable[Source],
-        *,
-        batch_size: int = 8,
-        chunk_seconds: float = CHUNK_SECONDS,
-        stride_seconds: float = STRIDE_SECONDS,
-        decoder: CTCDecoder | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
-        keep_log_probs: bool = False,
-    ) -> list[Transcript]:
-        """Transcripts of files, of utterances of a manifest, or of float32 [N] at 16 kHz, in order.
-
-        Recordings longer than `chunk_seconds` are recognised in chunks of equal length, each with `stride_seconds`
-        more on both sides that do not count. `decoder`: see the method of that name; by default the best path. With
-        on_error="skip" a recording that cannot be read gives a transcript with `error` set; otherwise its
-        AudioError is raised. Raises CheckpointError for a model without a CTC head, ValueError for a batch or chunks
-        of no length. `chunk_seconds` may be infinite.
-        """
-        options: dict[str, Any] = {"batch_size": batch_size, "on_error": on_error, "keep_log_probs": keep_log_probs}
-        options |= {"chunk_seconds": chunk_seconds, "stride_seconds": stride_seconds, "decoder": decoder}
+    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
+        """As `stream`, whose options it takes, all at once."""
         return list(self.stream(recordings, **options))
 
     def stream(
@@ -160,10 +142,17 @@ class Recognizer:
         chunk_seconds: float = CHUNK_SECONDS,
         stride_seconds: float = STRIDE_SECONDS,
         decoder: CTCDecoder | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
+        on_error: OnError = "stop",
         keep_log_probs: bool = False,
     ) -> Iterator[Transcript]:
-        """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
+        """Transcripts of files, of utterances of a manifest, or of float32 [N] at 16 kHz, in order.
+
+        Recordings longer than `chunk_seconds`, which may be infinite, are recognised in chunks of equal length, each
+        with `stride_seconds` more on both sides that do not count. `decoder`: see the method of that name; by default
+        the best path. With on_error="skip" a recording that cannot be read gives a transcript with `error` set;
+        otherwise its AudioError is raised. Memory holds only the recordings of a few batches. Raises CheckpointError
+        for a model without a CTC head, ValueError for a batch or chunks of no length.
+        """
         decoder = decoder or self.decoder()
         read_in = map(heard, read_ahead(recordings, self._read, on_error=on_error))
         found = in_batches(
@@ -187,7 +176,7 @@ class Recognizer:
         batch_size: int = 8,
         chunk_seconds: float = CHUNK_SECONDS,
         stride_seconds: float = STRIDE_SECONDS,
-        on_error: Literal["stop", "skip"] = "stop",
+        on_error: OnError = "stop",
     ) -> Iterator[Represented]:
         """Representations of recordings as `transcribe` takes them, in order; `layers` as for `encode`.
 

@@ -111,7 +111,7 @@ class Run(Generic[Cfg]):
         while turns := list(itertools.islice(single, freq)):
             yield turns
 
-    def _plans(self, epoch: int) -> list[Plan]:
+    def _plans(self, epoch: int) -> Sequence[Plan]:
         world = self.world
         return training_plans(self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank)
 

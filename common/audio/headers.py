@@ -13,8 +13,9 @@ from typing import IO
 
 import soundfile
 
-from common.audio import piped_flac
+from common.audio import containers, piped_flac
 from common.files import file_types
+from common.files.stores import Stored, StoreError
 
 # libsndfile silently shortens a file whose header promises more bytes than are there, and says so only in its log:
 # "data : 64000 (should be 31978)" (WAV), "SSND" (AIFF), "Data Size" (AU), "riff" (W64), "Riff size" (RF64).
@@ -86,9 +87,18 @@ class Held:
         return self.file.read(size)
 
 
+AudioFile = Path | str | Held | Stored
+"""What a recording is read from."""
+
+
 @contextmanager
-def open_checked(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
+def open_checked(path: AudioFile) -> Iterator[soundfile.SoundFile]:
     """The open file, once its header has been found to be usable. Raises AudioError."""
+    if isinstance(path, Stored):
+        try:
+            path = Held(path.read(), str(path))
+        except StoreError as error:
+            raise AudioError(str(error)) from None
     path = path if isinstance(path, Held) else Path(path)
     if _size(path) == 0:
         raise AudioError(f"{path}: the file is empty (0 bytes); expected audio")
@@ -104,11 +114,18 @@ def open_checked(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
                 f"{path}: has no header that tells its rate and format; write one, as with: "
                 f"ffmpeg -f s16le -ar 16000 -ac 1 {shown}"
             ) from error
-        known = file_types.no_audio(_part(path, 0, file_types.FIRST_BYTES), None if isinstance(path, Held) else path)
-        if known is not None:
-            raise AudioError(f"{path}: cannot be read as audio {known}") from error
-        reason = getattr(error, "error_string", str(error)).rstrip(".")
-        raise AudioError(f"{path}: cannot be read as audio ({reason}); {file_types.EXPECTED}") from error
+        first = _part(path, 0, file_types.FIRST_BYTES)
+        kind = file_types.other_sound(first) or ""
+        if not kind or not containers.can_decode():
+            known = file_types.no_audio(first, None if isinstance(path, Held) else path)
+            reason = f"({getattr(error, 'error_string', str(error)).rstrip('.')}); {file_types.EXPECTED}"
+            raise AudioError(f"{path}: cannot be read as audio {known or reason}") from error
+        sound = None
+    if sound is None:
+        with _decoded(path, kind) as known_sound:
+            _check_header(path, known_sound)
+            yield known_sound
+        return
     with sound:
         if sound.frames > _UNKNOWN_SAMPLES and sound.format == "FLAC":
             with _with_length(path) as known:
@@ -117,6 +134,18 @@ def open_checked(path: Path | str | Held) -> Iterator[soundfile.SoundFile]:
             return
         _check_header(path, sound)
         yield sound
+
+
+@contextmanager
+def _decoded(path: Path | Held, kind: str) -> Iterator[soundfile.SoundFile]:
+    """A file of a format that libsndfile does not read."""
+    try:
+        with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
+            file.seek(0)
+            with containers.decoded(file) as sound:
+                yield sound
+    except containers.UndecodableError as error:
+        raise AudioError(f"{path}: cannot be read as audio ({kind}): {error}") from error
 
 
 @contextmanager
@@ -172,7 +201,7 @@ def _is_cut_ogg(path: Path | Held) -> bool:
 
 def _part(path: Path | Held, start: int, size: int) -> bytes:
     """Bytes of a file, which stays where it is if it is open."""
-    with nullcontext(path) if isinstance(path, Held) else path.open("rb") as file:
+    with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
         before = file.tell()
         file.seek(start)
         part = file.read(size)

@@ -13,7 +13,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from common.audio.headers import RATES, AudioError, Held, open_checked
+from common.audio.headers import RATES, AudioError, AudioFile, Held, open_checked
 
 __all__ = [
     "INAUDIBLE",
@@ -22,6 +22,7 @@ __all__ = [
     "RATES",
     "Audio",
     "AudioError",
+    "AudioFile",
     "AudioInfo",
     "ChannelsCancelError",
     "Held",
@@ -54,7 +55,7 @@ _BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises ta
 class ChannelsCancelError(AudioError):
     """The mean of the channels has lost the sound, which `channel` has."""
 
-    def __init__(self, path: "Path | str | Held", channel: int):
+    def __init__(self, path: "AudioFile", channel: int):
         super().__init__(f"{path}: its channels cancel each other in their mean; take channel {channel + 1} alone")
         self.channel = channel
 
@@ -78,7 +79,7 @@ class AudioInfo(NamedTuple):
 class Opened(NamedTuple):
     """A piece of a recording that is about to be decoded: `n_samples` from `start`, at its own `sample_rate`."""
 
-    path: Path | str | Held
+    path: AudioFile
     sound: soundfile.SoundFile
     sample_rate: int
     start: int
@@ -131,7 +132,7 @@ class Opened(NamedTuple):
 
 @contextmanager
 def opened(
-    path: Path | str | Held,
+    path: AudioFile,
     *,
     offset_seconds: float = 0.0,
     seconds: float | None = None,
@@ -159,7 +160,7 @@ def opened(
         yield Opened(path, sound, rate, start, count, channel)
 
 
-def check_channel(name: Path | str | Held, channels: int, channel: int | None) -> None:
+def check_channel(name: AudioFile, channels: int, channel: int | None) -> None:
     """Raises AudioError where a recording of so many channels has none of that number, from 0."""
     if channel is not None and channel >= channels:
         raise AudioError(f"{name}: has {channels} channel{'s' if channels > 1 else ''}, and no channel {channel + 1}")
@@ -173,14 +174,14 @@ def of_channels(read: Callable[[int | None], Read]) -> Read:
         return read(found.channel)
 
 
-def info(path: Path | str | Held) -> AudioInfo:
+def info(path: AudioFile) -> AudioInfo:
     """Length and format of a recording, from its header alone; AudioError where `read` would refuse the header too."""
     with open_checked(path) as sound:
         return AudioInfo(sound.frames / sound.samplerate, sound.frames, sound.samplerate, sound.channels)
 
 
 def read(
-    path: Path | str | Held,
+    path: AudioFile,
     *,
     sample_rate: int | None = None,
     offset_seconds: float = 0.0,
@@ -224,7 +225,7 @@ def write(path: Path | str, samples: np.ndarray, sample_rate: int) -> None:
 
 
 def blocks_of(
-    path: Path | str | Held,
+    path: AudioFile,
     *,
     offset_seconds: float = 0.0,
     seconds: float | None = None,

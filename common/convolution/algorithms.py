@@ -127,11 +127,6 @@ def toom_cook(points: tuple[float, ...], taps: int) -> Algorithm:
     return Algorithm(input_PN / balance_P1, powers(taps) * balance_P1, powers(block - taps + 1).T.contiguous())
 
 
-def products_per_output(algorithm: Algorithm) -> float:
-    """Multiplications of one channel by one weight for an output frame; the direct sum has one per tap."""
-    return algorithm.points / algorithm.outputs
-
-
 def in_float32(matrices: Sequence[Tensor]) -> Tensor:
     """The matrices one after the other, as the native library takes them."""
     return torch.cat([matrix.flatten() for matrix in matrices]).float()

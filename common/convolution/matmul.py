@@ -6,7 +6,6 @@ points of convolutions: P points, R rows of D values, O columns, K taps.
 
 import ctypes
 from ctypes import Structure, c_int32, c_int64, c_size_t, c_void_p
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,23 +27,6 @@ class ProductProblem(Structure):
         *((name, c_int64) for name in ("c_outer", "c_batch", "c_row")),
         *((name, c_void_p) for name in ("bias", "gelu")),
         *((name, c_int32) for name in ("adds", "threads", "instructions")),
-        ("workspace", c_void_p),
-        ("workspace_bytes", c_size_t),
-    )
-
-
-class PointsProblem(Structure):
-    """`points_problem`, field by field."""
-
-    _fields_ = (
-        *((name, c_int64) for name in ("points", "rows", "depth", "columns", "taps")),
-        ("a", c_void_p),
-        ("a_plane", c_int64),
-        ("c", c_void_p),
-        ("c_plane", c_int64),
-        *((name, c_void_p) for name in ("matrix", "weight")),
-        *((name, c_int64) for name in ("weight_depth", "weight_column")),
-        ("instructions", c_int32),
         ("workspace", c_void_p),
         ("workspace_bytes", c_size_t),
     )
@@ -99,56 +81,6 @@ def multiply(
     problem.gelu = None if gelu_NMO is None else gelu_NMO.data_ptr()
     _run(problem, adds, instructions)
     return out_NMO
-
-
-def multiply_all(a_LNMD: Tensor, b_LNOD: Tensor, out_LNMO: Tensor, *, adds: bool = False) -> None:
-    """The products of `multiply` for L times N matrices; if `adds`, those of out_LNMO may overlap in memory."""
-    outer, batch, rows, depth = a_LNMD.shape
-    a, b, c = a_LNMD.stride(), b_LNOD.stride(), out_LNMO.stride()
-    assert b_LNOD.shape == (outer, batch, out_LNMO.shape[3], depth), "matrices that fit"
-    assert 1 in b[2:], "columns of b, or its values, side by side"
-    assert c[3] == 1, "columns of the output side by side"
-    problem = ProductProblem(outer, batch, rows, out_LNMO.shape[3], 1, depth, a_LNMD.data_ptr(), *a[:3], 0, a[3])
-    problem.b, (problem.b_outer, problem.b_batch, problem.b_column, problem.b_depth) = b_LNOD.data_ptr(), b
-    problem.c, (problem.c_outer, problem.c_batch, problem.c_row) = out_LNMO.data_ptr(), c[:3]
-    _run(problem, adds, "automatic")
-
-
-def multiply_at_points(
-    a_PRD: Tensor, matrix_PK: Tensor, weight_DOK: Tensor, out_PRO: Tensor, *, instructions: Instructions = "automatic"
-) -> None:
-    """At each of P points R rows times the matrix [D, O] that `matrix_PK` makes of taps, to out_PRO.
-
-    Values of a row, taps, and columns are adjacent in memory, and so are rows. The matrices exist a tile at a time.
-    """
-    _at_points(_library().points_multiply, a_PRD, matrix_PK, weight_DOK, out_PRO, instructions)
-
-
-def gradient_at_points(
-    a_PRD: Tensor, matrix_PK: Tensor, grad_PRO: Tensor, out_DOK: Tensor, *, instructions: Instructions = "automatic"
-) -> None:
-    """The gradient of the taps of `multiply_at_points` to out_DOK."""
-    _at_points(_library().points_gradient, a_PRD, matrix_PK, out_DOK, grad_PRO, instructions)
-
-
-def _at_points(
-    function: Any, a_PRD: Tensor, matrix_PK: Tensor, weight_DOK: Tensor, c_PRO: Tensor, instructions: Instructions
-) -> None:
-    (points, rows, depth), (columns, taps) = a_PRD.shape, weight_DOK.shape[1:]
-    fits = c_PRO.shape == (points, rows, columns) and matrix_PK.shape == (points, taps) and len(weight_DOK) == depth
-    assert fits, "planes and taps that fit"
-    assert a_PRD.stride()[1:] == (depth, 1), "values of a row side by side, and rows"
-    assert c_PRO.stride()[1:] == (columns, 1), "columns side by side, and rows"
-    assert matrix_PK.is_contiguous(), "the matrix of the points as it is read"
-    assert weight_DOK.stride(2) == 1, "taps side by side"
-    problem = PointsProblem(points, rows, depth, columns, taps, a_PRD.data_ptr(), a_PRD.stride(0))
-    problem.c, problem.c_plane = c_PRO.data_ptr(), c_PRO.stride(0)
-    problem.matrix, problem.weight = matrix_PK.data_ptr(), weight_DOK.data_ptr()
-    problem.weight_depth, problem.weight_column = weight_DOK.stride()[:2]
-    problem.instructions = INSTRUCTIONS[instructions]
-    problem.workspace_bytes = _library().points_workspace(ctypes.byref(problem))
-    problem.workspace = native.workspace(native.BYTE, "tile", problem.workspace_bytes).data_ptr()
-    native.check(function(ctypes.byref(problem)))
 
 
 def gelu_backward(

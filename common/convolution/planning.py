@@ -1,11 +1,6 @@
-"""Which algorithm a convolution takes on this processor: by a model of its cost, with measured constants if asked for.
-
-`python -m common.convolution calibrate` measures the constants and writes them beside the native library.
-"""
+"""Which algorithm a convolution takes on this processor: by a model of its cost, with measured constants."""
 
 import functools
-import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,11 +8,8 @@ from typing import Any, Literal, NamedTuple
 from common.convolution import native
 from common.convolution.algorithms import LONGEST_BLOCK, Algorithm, overlap_save, toom_cook
 from common.convolution.native import Weights
-from common.files import atomic
-from common.files.json_text import parsed
 from common.machine import processor_vendor
 
-CALIBRATION = native.LIBRARY.place("machine.json")
 BLOCKS = (16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, LONGEST_BLOCK)
 # Points of Toom-Cook, and taps up to which six digits are left.
 POINTS: tuple[tuple[tuple[float, ...], int], ...] = (
@@ -156,14 +148,7 @@ def within(options: Sequence[Sequence[Choice]], limit_bytes: int | None) -> list
 
 @functools.cache
 def this_machine(instructions: native.Instructions = "automatic") -> Machine:
-    """What `calibrate` measured here, or else the constants of a processor with the same instructions."""
-    if instructions == "automatic" and CALIBRATION.exists():
-        try:
-            found = parsed(CALIBRATION.read_text(encoding="utf-8"))
-            return Machine(**{name: float(value) for name, value in found.items()})
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            again = "`python -m common.convolution calibrate` writes it again"
-            warnings.warn(f"{CALIBRATION}: cannot be used ({error}); {again}", stacklevel=2)
+    """The constants of a processor with the same instructions."""
     if instructions == "automatic":  # products of floats, which have no instructions of bfloat16
         best = native.best_instructions() or "generic"
         instructions = "avx512" if best == "avx512_bf16" else best
@@ -182,13 +167,6 @@ def half_of_memory() -> int | None:
         return None
     available = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
     return None if available is None else int(available) * 1024 // 2
-
-
-def write_calibration(machine: Machine) -> None:
-    """Writes what was measured to where `this_machine` looks for it."""
-    CALIBRATION.parent.mkdir(exist_ok=True)
-    atomic.write_text(CALIBRATION, json.dumps(machine._asdict(), indent=1))
-    this_machine.cache_clear()
 
 
 def _algorithms(shape: Shape, kind: Kind) -> Iterator[Algorithm]:

@@ -5,20 +5,55 @@ that N ranks with B utterances each see the same utterances in a step as one ran
 """
 
 from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
-Batches = list[list[int]]
-
 MIN_BATCHES_PER_BUCKET = 4  # with fewer, the utterances of a batch would hardly change from epoch to epoch
+
+
+_CLASSES = 16  # of durations that are sorted one after the other, so that little memory is needed
+_SAMPLED = 1 << 14  # durations by which classes are chosen
 
 
 class BatchingError(ValueError):
     """The utterances cannot be cut into batches of the wanted size."""
 
 
+class Batches(Sequence[list[int]]):
+    """Batches of indices, each made when it is asked for: an epoch of ten million utterances is one array."""
+
+    def __init__(self, order: np.ndarray, ends: np.ndarray, numbers: np.ndarray | None = None, share: Any = None):
+        """Batch i is order[ends[n] : ends[n + 1]] with n = i, or numbers[i]; `share` picks this rank's of a batch."""
+        self._order, self._ends, self._share = order, ends, share
+        self._numbers = np.arange(len(ends) - 1) if numbers is None else numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Batches": ...
+    def __getitem__(self, index: "int | slice") -> "list[int] | Batches":
+        """A batch, or some of them."""
+        if isinstance(index, slice):
+            return Batches(self._order, self._ends, self._numbers[index], self._share)
+        number = self._numbers[index]
+        batch = self._order[self._ends[number] : self._ends[number + 1]]
+        return (batch if self._share is None else self._share(batch)).tolist()
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
 def bucketed_batches(
-    seconds: Sequence[float],
+    seconds: Sequence[float] | np.ndarray,
     *,
     batch_size: int | None = None,
     max_seconds: float | None = None,
@@ -46,43 +81,54 @@ def bucketed_batches(
     durations = np.asarray(seconds, dtype=np.float64)
     random = np.random.default_rng((seed, epoch)) if shuffle else None
     if batch_size is not None:
-        batches = _of_size(durations, batch_size * ranks, buckets, random)
+        ordered, ends = _of_size(durations, batch_size * ranks, buckets, random)
         rest = len(durations) % (batch_size * ranks)
         if rest and (drop_last or rest < ranks):
-            batches.pop()
+            ends = ends[:-1]
     else:
         assert max_seconds is not None
-        batches = _within_budget(durations, max_seconds, ranks, buckets, random)
-    if not batches:
+        ordered, ends = _within_budget(durations, max_seconds, ranks, buckets, random)
+    count = len(ends) - 1
+    if count < 1:
         raise BatchingError(f"{len(durations)} utterances do not fill one batch over {ranks} ranks; lower batch_size")
-    if random is not None:
-        batches = [batches[i] for i in random.permutation(len(batches))]
-    # Longest first before dealing out: the ranks get equal work.
-    return [batch[np.argsort(-durations[batch], kind="stable")][rank::ranks].tolist() for batch in batches]
+
+    def share(batch: np.ndarray) -> np.ndarray:
+        """Longest first before dealing out: the ranks get equal work."""
+        return batch[np.argsort(-durations[batch], kind="stable")][rank::ranks]
+
+    return Batches(ordered, ends, None if random is None else random.permutation(count), share)
 
 
-def evaluation_batches(seconds: Sequence[float], *, batch_size: int, ranks: int = 1, rank: int = 0) -> Batches:
+def evaluation_batches(
+    seconds: Sequence[float] | np.ndarray, *, batch_size: int, ranks: int = 1, rank: int = 0
+) -> Batches:
     """Batches of this rank for evaluation, longest first: over all ranks every utterance exactly once.
 
     Ranks may get unequally many batches, or none, so nothing may wait for all ranks within the loop over them.
     """
-    mine = np.argsort(-np.asarray(seconds, dtype=np.float64), kind="stable")[rank::ranks].tolist()
-    return [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
+    mine = np.argsort(-np.asarray(seconds, dtype=np.float64), kind="stable")[rank::ranks]
+    return Batches(mine, _steps(len(mine), batch_size))
 
 
-def _of_size(durations: np.ndarray, size: int, buckets: int, random: np.random.Generator | None) -> list[np.ndarray]:
-    """Batches of `size` utterances, and last the incomplete one where there is a rest."""
+def _of_size(
+    durations: np.ndarray, size: int, buckets: int, random: np.random.Generator | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """An order, and where in it batches of `size` utterances end; last the incomplete one where there is a rest."""
     order = _shuffled(len(durations), random)
     whole = len(durations) // size * size
-    ordered = _by_bucket(order[:whole], durations, min(buckets, whole // size // MIN_BATCHES_PER_BUCKET), random)
-    batches = list(ordered.reshape(-1, size))
-    return [*batches, order[whole:]] if whole < len(order) else batches
+    order[:whole] = _by_bucket(order[:whole], durations, min(buckets, whole // size // MIN_BATCHES_PER_BUCKET), random)
+    return order, _steps(len(order), size)
+
+
+def _steps(count: int, size: int) -> np.ndarray:
+    """0, size, 2 size, …, count."""
+    return np.append(np.arange(0, count, size), count) if count else np.zeros(1, np.int64)
 
 
 def _within_budget(
     durations: np.ndarray, max_seconds: float, ranks: int, buckets: int, random: np.random.Generator | None
-) -> list[np.ndarray]:
-    """Batches that grow by one utterance per rank while the longest, times the count per rank, fits into the budget."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `_of_size`: batches that grow by one utterance a rank while the longest, times the count, fits the budget."""
     too_long = np.flatnonzero(durations > max_seconds)
     if len(too_long):
         first = too_long[0]
@@ -93,27 +139,53 @@ def _within_budget(
     order = _shuffled(len(durations), random)[: len(durations) // ranks * ranks]
     n_batches = int(durations.sum() / (max_seconds * ranks))
     ordered = _by_bucket(order, durations, min(buckets, n_batches // MIN_BATCHES_PER_BUCKET), random)
-    rows = ordered.reshape(-1, ranks)
-    longest = durations[rows].max(axis=1) if len(rows) else np.zeros(0)
-    batches, start, batch_longest = [], 0, 0.0
-    for i, row_longest in enumerate(longest):
-        batch_longest = max(batch_longest, row_longest)
-        if (i + 1 - start) * batch_longest > max_seconds:
-            batches.append(rows[start:i].ravel())
-            start, batch_longest = i, row_longest
-    return [*batches, rows[start:].ravel()] if len(rows) else []
+    starts = [0]
+    longest, first = np.zeros(0), 0  # of the rows from `first` on
+    rows = len(ordered) // ranks
+    guess = 64
+    while starts[-1] < rows:
+        start = starts[-1]
+        if start + guess > first + len(longest):
+            first, end = start, min(rows, start + max(guess, _SAMPLED))
+            longest = durations[ordered[start * ranks : end * ranks].reshape(-1, ranks)].max(axis=1)
+        seen = np.maximum.accumulate(longest[start - first : start - first + guess])
+        over = np.flatnonzero(np.arange(1, len(seen) + 1) * seen > max_seconds)
+        if len(over):
+            starts.append(start + int(over[0]))
+            guess = max(16, 2 * int(over[0]))
+        elif start + len(seen) == rows:
+            starts.append(rows)
+        else:
+            guess *= 2
+    return ordered, np.array(starts) * ranks
 
 
 def _shuffled(count: int, random: np.random.Generator | None) -> np.ndarray:
-    return np.arange(count) if random is None else random.permutation(count)
+    order = np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)
+    if random is not None:
+        random.shuffle(order)
+    return order
 
 
 def _by_bucket(
     order: np.ndarray, durations: np.ndarray, buckets: int, random: np.random.Generator | None
 ) -> np.ndarray:
     """The indices of `order` by increasing bucket of duration, shuffled within each bucket."""
-    by_duration = order[np.argsort(durations[order], kind="stable")]
-    if random is None:
-        return by_duration
-    pieces = np.array_split(by_duration, max(1, buckets))
-    return np.concatenate([random.permutation(piece) for piece in pieces])
+    by_duration = _sorted(order, durations)
+    if random is not None:
+        for piece in np.array_split(by_duration, max(1, buckets)):
+            random.shuffle(piece)
+    return by_duration
+
+
+def _sorted(order: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """`order` by duration, equal ones as they are: as a stable sort, class by class of durations."""
+    sample = durations[order[:: max(1, len(order) // _SAMPLED)]]
+    edges = np.unique(np.quantile(sample, np.arange(1, _CLASSES) / _CLASSES)) if len(order) > _SAMPLED else np.zeros(0)
+    classes = np.searchsorted(edges, durations, side="right").astype(np.uint8)[order]
+    found, at = np.empty_like(order), 0
+    for number in range(len(edges) + 1):
+        members = order[classes == number]
+        found[at : at + len(members)] = members[np.argsort(durations[members], kind="stable")]
+        at += len(members)
+    return found

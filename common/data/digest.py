@@ -5,34 +5,38 @@ another, and 16 bits of each value, by which the first that is can be named. A m
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Literal
-from zlib import crc32
 
 import numpy as np
 import torch
 
-from common.data.manifest import Utterance
+from common.data.index import Utterances
+from common.data.utterance import Utterance
+from common.files.stores import Stored
 
 Changed = Literal["refuse", "accept"]
 FIELDS = ("its id", "its duration", "its text", "the size of its file")
 
+_AT_A_TIME = 1 << 18
+
 
 def digest(utterances: Sequence[Utterance]) -> dict[str, Any]:
-    """The digest of a list: `hash` in hexadecimal and `marks` [N, 4], 16 bits of each of `FIELDS`."""
-    pieces = [utterances[start : start + 1024] for start in range(0, len(utterances), 1024)]
-    with ThreadPoolExecutor(max_workers=16) as threads:  # on a network file system each look waits a millisecond
-        sizes = [size for piece in threads.map(_sizes, pieces) for size in piece]
-    columns = [
-        [crc32(u.id.encode(errors="surrogatepass")) for u in utterances],
-        [crc32(f"{u.seconds!r} {u.offset_seconds!r}".encode()) for u in utterances],
-        [crc32(f"{u.text}\0{u.speaker}".encode(errors="surrogatepass")) for u in utterances],
-        [crc32(str(size).encode()) for size in sizes],
-    ]
-    marks_N4 = np.array(columns, dtype=np.uint32).T.copy()
-    marks = torch.from_numpy((marks_N4 & 0xFFFF).astype(np.uint16).view(np.int16))
-    return {"hash": hashlib.sha256(marks_N4.tobytes()).hexdigest(), "marks": marks}
+    """The digest of a list: `hash` in hexadecimal and `marks` [N, 4], 16 bits of each of `FIELDS`.
+
+    Lists that were read have looked at their files then; of others they are looked at now.
+    """
+    if not isinstance(utterances, Utterances):
+        utterances = Utterances.of(utterances, _sizes(utterances))
+    digested = hashlib.sha256()
+    marks_N4 = np.empty((len(utterances), 4), np.int16)
+    for start in range(0, len(utterances), _AT_A_TIME):
+        whole = utterances[start : start + _AT_A_TIME].column(lambda part: part.marks)
+        digested.update(whole.tobytes())
+        marks_N4[start : start + len(whole)] = whole.astype(np.uint16).view(np.int16)
+    return {"hash": digested.hexdigest(), "marks": torch.from_numpy(marks_N4)}
 
 
 def difference(before: dict[str, Any], now: dict[str, Any], utterances: Sequence[Utterance]) -> str:
@@ -51,12 +55,19 @@ def difference(before: dict[str, Any], now: dict[str, Any], utterances: Sequence
     return f"{counts}, the first that differs is number {first + 1}, {utterances[first].id}: {is_another}"
 
 
-def _sizes(utterances: Sequence[Utterance]) -> list[int]:
+def _sizes(utterances: Sequence[Utterance]) -> Iterator[int]:
     """Bytes of each recording; -1 of one that is gone, which is told when it is read."""
-    sizes = []
-    for utterance in utterances:
-        try:
-            sizes.append(utterance.audio.stat().st_size)
-        except OSError:
-            sizes.append(-1)
-    return sizes
+
+    def sizes(start: int) -> list[int]:
+        return [_size(utterance.audio) for utterance in utterances[start : start + 1024]]
+
+    with ThreadPoolExecutor(max_workers=16) as threads:  # on a network file system each look waits a millisecond
+        for piece in threads.map(sizes, range(0, len(utterances), 1024)):
+            yield from piece
+
+
+def _size(audio: Path | Stored) -> int:
+    try:
+        return audio.size if isinstance(audio, Stored) else audio.stat().st_size
+    except OSError:
+        return -1

@@ -43,7 +43,7 @@ class JoinConfig:
 def drawn(
     probability: float, *, seed: int, epoch: int, indices: Sequence[int], kind: int
 ) -> np.random.Generator | None:
-    """What is drawn from for a batch of these utterances; None for those that stay as they are.
+    """What is drawn from for these utterances; None for those that stay as they are.
 
     `kind`: what it is for; the speed of an utterance and its perturbation, 1, have draws of their own.
     """

@@ -19,7 +19,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common.audio import waveform
-from common.audio.silence import SilenceConfig, silence, trim_silence, with_silences
+from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, trim_silence, with_silences
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed
@@ -45,8 +45,6 @@ class SpeechItem:
     target: list[int]
     epoch: int = 0
     utterances: int = 1
-    word_ends: tuple[int, ...] = ()
-    """The samples at which its words end, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,7 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         encode: Callable[[str], list[int]] | None = None,
         sample_rate: int = 16000,
         trim: bool = False,
+        keep: Keep | None = None,
         speed: SpeedConfig | None = None,
         perturbation: PerturbationConfig | None = None,
         silence: SilenceConfig | None = None,
@@ -98,7 +97,8 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         seed: int = 0,
         on_error: Literal["stop", "skip"] = "stop",
     ):
-        """`encode` turns a text into indices (None: no targets); `trim` cuts silence of -60 dB off both ends.
+        """`encode` turns a text into indices (None: no targets); `trim` cuts silence of -60 dB off both ends; `keep`
+        says what is kept of all, silences that are put in among it.
 
         `on_error` says what `loader` does with an utterance that cannot be read or encoded: raise, or leave it out
         and note it in `skipped`, a message by index.
@@ -107,6 +107,7 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         self.encode = encode
         self.sample_rate = sample_rate
         self.trim = trim
+        self.keep = keep
         self.speed = speed or SpeedConfig()
         self.perturbation = perturbation or PerturbationConfig()
         self.silence = silence or SilenceConfig()
@@ -146,33 +147,31 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         except ValueError as error:
             return Failure(index, f"utterance {utterance.id}: {error}")
         rate = self.sample_rate / (version.recorded_speed * version.change)
-        ends = tuple(round(end * rate - first / version.change) for end in utterance.word_ends)
-        return SpeechItem(index, utterance.id, samples, target, epoch, word_ends=ends)
+        ends = [round(end * rate - first / version.change) for end in utterance.word_ends]
+        if random := drawn(self.silence.probability, seed=self.seed, epoch=epoch, indices=[index], kind=3):
+            if random.random() < ALONE:
+                samples, target = silence(len(samples), random), []
+            else:
+                samples = with_silences(samples, ends, self.silence, random, sample_rate=self.sample_rate)
+        return SpeechItem(index, utterance.id, samples, target, epoch)
 
     def collate(self, results: Sequence[SpeechItem | Failure]) -> AudioBatch:
-        """A batch of items of one epoch, with silences, and some joined, as `silence` and `join` say."""
+        """A batch of items of one epoch, some of them joined, as `join` says."""
         items = [result for result in results if isinstance(result, SpeechItem)]
         failures = [result for result in results if isinstance(result, Failure)]
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
-        silences = epoch >= self.silence.clean_epochs
-        if random := drawn(self.silence.probability if silences else 0.0, **known, kind=3):
-            limit = self.silence.max_seconds * random.random() ** 2
-            items = [self._with_silence(item, random, limit) for item in items]
         joins = len(items) > 1 and epoch >= self.join.single_epochs
         if random := drawn(self.join.probability if joins else 0.0, **known, kind=2):
             seconds = [len(item.samples) / self.sample_rate for item in items]
             items = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
             items.sort(key=lambda row: -len(row.samples))
-        return collate([*items, *failures])
+        return collate([*map(self._without_pauses, items), *failures])
 
-    def _with_silence(self, item: SpeechItem, random: np.random.Generator, limit: float) -> SpeechItem:
-        if random.random() < self.silence.alone:
-            return replace(item, samples=silence(len(item.samples), self.silence, random), target=[])
-        samples = with_silences(
-            item.samples, item.word_ends, self.silence, random, limit=limit, sample_rate=self.sample_rate
-        )
-        return replace(item, samples=samples)
+    def _without_pauses(self, item: SpeechItem) -> SpeechItem:
+        if self.keep is None:
+            return item
+        return replace(item, samples=kept(item.samples, self.keep([item.samples])))
 
     def _joined(self, parts: Sequence[SpeechItem], random: np.random.Generator) -> SpeechItem:
         return SpeechItem(

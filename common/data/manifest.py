@@ -23,20 +23,26 @@ their paths become their ids. Files are UTF-8, or UTF-16 with its mark, and thei
 """
 
 import functools
+import itertools
 import json
 import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
+from common.data.index import Builder, Index, Utterances
+from common.data.keeping import kept
+from common.data.utterance import Utterance
 from common.files.atomic import decoded, found_file
+from common.files.stores import Stored
 
 __all__ = [
     "Format",
@@ -44,6 +50,7 @@ __all__ = [
     "ManifestError",
     "Selection",
     "Utterance",
+    "Utterances",
     "read_manifest",
     "read_sources",
     "select",
@@ -65,51 +72,20 @@ _READERS: dict[str, Callable[..., Entries]] = {
 _MAY_LACK_TEXT = ("jsonl", "librispeech-json", "pipe", "table", "kaldi")
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*(?:\{|$)")
 _HEAD = 1 << 16  # bytes of a file by which its format is known
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Utterance:
-    """A piece of speech and what was said in it."""
-
-    id: str
-    """Name in messages and results."""
-    audio: Path
-    """The recording."""
-    seconds: float
-    """Duration of the piece, at its original speed."""
-    text: str
-    """Transcript as the corpus gives it, not normalised; "" where there is none."""
-    speaker: str = ""
-    """Name of the speaker, "" where it is not known."""
-    offset_seconds: float | None = None
-    """Where the piece starts in the recording; None: it is the whole recording, whatever `seconds` says."""
-    speeds: tuple[tuple[float, Path], ...] = ()
-    """The same recording at other speeds: (0.9, path of the copy that is slower and longer by 1/0.9)."""
-    word_ends: tuple[float, ...] = ()
-    """Where its words end, in seconds from its start; empty where that is not known."""
-    has_text: bool = field(default=True, compare=False)
-    """Whether it is known what was said: "" is nothing then."""
-    wanted: tuple[tuple[str, str], ...] = ()
-    """What a model of several languages is to write, by NeMo's keys; see `common.data.entries.WANTED`."""
-
-    def piece(self, speed: float = 1.0) -> dict[str, float]:
-        """What audio.read is to be told to read no more than the piece, of a copy recorded at `speed`."""
-        if self.offset_seconds is None:
-            return {}
-        return {"offset_seconds": self.offset_seconds / speed, "seconds": self.seconds / speed}
+_AT_A_TIME = 1 << 15  # entries whose audio is looked for
 
 
 class Manifest(NamedTuple):
     """The utterances that can be used, and a message for each that was skipped."""
 
-    utterances: list[Utterance]
+    utterances: Utterances
     skipped: list[str]
 
 
 class Selection(NamedTuple):
     """The utterances that passed the filters, and a line that counts the others by reason; "" if there are none."""
 
-    utterances: list[Utterance]
+    utterances: Utterances
     dropped: str
 
 
@@ -132,20 +108,28 @@ def read_manifest(
     path = Path(path)
     named = _detected(path) if format == "auto" else format
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
-    utterances: list[Utterance] = []
-    skipped: list[str] = []
-    folder = (path if path.is_dir() else path.parent) if root is None else None
-    for result in _with_audio(reader(path, root), folder):
-        if isinstance(result, Utterance):
-            utterances.append(result)
-        elif on_error == "stop":
-            raise result
-        else:
-            skipped.append(str(result))
-    if not utterances:
+    folder = path if path.is_dir() else path.parent
+
+    def fill(builder: Builder) -> dict[str, Any]:
+        skipped: list[str] = []
+        cwd = ""
+        for found in _with_audio(reader(path, root), folder if root is None else None):
+            if isinstance(found, _Checked):
+                builder.add(found.utterance, found.size)
+                cwd = cwd or found.cwd
+            elif on_error == "stop":
+                raise found
+            else:
+                skipped.append(str(found))
+        return {"skipped": skipped, "cwd": cwd}
+
+    options = (str(path), None if root is None else str(root), on_error, named, with_text)
+    index = kept(path, _files(path, named), options, fill, lambda index: _told_apart(index, folder))
+    skipped = index.about["skipped"]
+    if not len(index):
         found = f"none of its {len(skipped)} utterances can be used; {skipped[0]}" if skipped else "no utterance in it"
         raise ManifestError(f"{path}: {found}")
-    return Manifest(_told_apart(utterances, path if path.is_dir() else path.parent), skipped)
+    return Manifest(Utterances([index]), skipped)
 
 
 def read_sources(
@@ -166,17 +150,19 @@ def read_sources(
     Raises ManifestError, also if nothing is left, with `advice`; by default which flag names sources of a training.
     """
     sources = list(sources)
-    utterances: list[Utterance] = []
-    messages: list[str] = []
-    for source in sources:
-        found = read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
-        utterances += found.utterances
-        messages += found.skipped
+    manifests = [
+        read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
+        for source in sources
+    ]
+    utterances = Utterances.joined([manifest.utterances for manifest in manifests])
+    messages = [message for manifest in manifests for message in manifest.skipped]
     if training:
-        wanted = [utterance for utterance in utterances if not speakers or utterance.speaker in speakers]
-        utterances, dropped = select(wanted, min_seconds=min_seconds, max_seconds=max_seconds, need_text=need_text)
+        if speakers:
+            names, numbers = utterances.speakers()
+            utterances = utterances[np.isin(numbers, [i for i, name in enumerate(names) if name in speakers])]
+        utterances, dropped = select(utterances, min_seconds=min_seconds, max_seconds=max_seconds, need_text=need_text)
         messages += [dropped] if dropped else []
-    if not utterances:
+    if not len(utterances):
         named = ", ".join(sources) or "none is named"
         purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
         raise ManifestError(f"no utterance to {purpose} on: {named}; {advice or f'name manifests with {flag}'}")
@@ -192,18 +178,22 @@ def select(
     need_text: bool = False,
 ) -> Selection:
     """The utterances of min_seconds to max_seconds (both included), at most the first max_utterances of them."""
-    spoken = [utterance for utterance in utterances if utterance.text or not need_text]
-    long_enough = [utterance for utterance in spoken if utterance.seconds >= min_seconds]
-    fitting = [utterance for utterance in long_enough if utterance.seconds <= max_seconds]
-    kept = fitting[:max_utterances]
+    found = Utterances.of(utterances)
+    seconds = found.seconds
+    is_spoken = found.text_bytes > 0 if need_text else np.ones(len(found), bool)
+    is_long = is_spoken & (seconds >= min_seconds)
+    fits = is_long & (seconds <= max_seconds)
+    spoken, long, fitting = (int(mask.sum()) for mask in (is_spoken, is_long, fits))
+    kept = found if fitting == len(found) else found[fits]
+    kept = kept if max_utterances is None or fitting <= max_utterances else kept[:max_utterances]
     dropped = {
-        "without text": len(utterances) - len(spoken),
-        f"shorter than {min_seconds:g} s": len(spoken) - len(long_enough),
-        f"longer than {max_seconds:g} s": len(long_enough) - len(fitting),
-        f"beyond the first {max_utterances}": len(fitting) - len(kept),
+        "without text": len(found) - spoken,
+        f"shorter than {min_seconds:g} s": spoken - long,
+        f"longer than {max_seconds:g} s": long - fitting,
+        f"beyond the first {max_utterances}": fitting - len(kept),
     }
     reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items() if count)
-    return Selection(kept, f"left out of {len(utterances)} utterances: {reasons}" if reasons else "")
+    return Selection(kept, f"left out of {len(found)} utterances: {reasons}" if reasons else "")
 
 
 def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
@@ -214,7 +204,9 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
     path = Path(path)
     base = str(path.parent.absolute()) + os.sep
 
-    def name(recording: Path) -> str:
+    def name(recording: Path | Stored) -> str:
+        if isinstance(recording, Stored):
+            raise ManifestError(f"{path}: {recording} is a part of a file, which a line cannot name")
         return str(recording.absolute()).removeprefix(base)
 
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -237,23 +229,40 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
     unfinished.replace(path)
 
 
-def _told_apart(utterances: list[Utterance], folder: Path) -> list[Utterance]:
-    """The utterances, those whose id another recording has too under their paths from `folder`, or whole ones."""
-    places: dict[str, set[tuple[Path, float | None]]] = {}
-    for utterance in utterances:
-        places.setdefault(utterance.id, set()).add((utterance.audio, utterance.offset_seconds))
-    if len(places) == len(utterances) or all(len(found) == 1 for found in places.values()):
-        return utterances
+def _told_apart(index: Index, folder: Path) -> dict[int, str]:
+    """Ids that other recordings have too: of each utterance its path from `folder`, or the whole one, by its place."""
+    marks = index.marks[:, 0]
+    values, counts = np.unique(marks, return_counts=True)
+    others: dict[int, str] = {}
+    named: dict[str, list[int]] = {}
+    for row in np.flatnonzero(np.isin(marks, values[counts > 1])).tolist() if len(values) < len(marks) else ():
+        named.setdefault(index[row].id, []).append(row)
+    for rows in named.values():
+        found = [index[row] for row in rows]
+        if len({(utterance.audio, utterance.offset_seconds) for utterance in found}) > 1:
+            others |= {row: _place(utterance, folder) for row, utterance in zip(rows, found, strict=True)}
+    return others
 
-    def named(utterance: Utterance) -> Utterance:
-        if len(places[utterance.id]) == 1:
-            return utterance
-        recording = utterance.audio
-        name = recording.relative_to(folder) if recording.is_relative_to(folder) else recording
-        offset = utterance.offset_seconds
-        return replace(utterance, id=name.as_posix().lstrip("/") + (f"@{offset:g}" if offset else ""))
 
-    return list(map(named, utterances))
+def _place(utterance: Utterance, folder: Path) -> str:
+    recording = Path(str(utterance.audio))
+    name = recording.relative_to(folder) if recording.is_relative_to(folder) else recording
+    offset = utterance.offset_seconds
+    return name.as_posix().lstrip("/") + (f"@{offset:g}" if offset else "")
+
+
+def _files(path: Path, format: str) -> list[Path]:
+    """All files that a list of this format is read from."""
+    if format == "librispeech":
+        transcripts = sorted(path.rglob("*.trans.txt"))
+        subsets = {transcript.absolute().parents[2] for transcript in transcripts}
+        return [*transcripts, *(subset.parent / f"{subset.name}.word_times.jsonl" for subset in sorted(subsets))]
+    if format == "kaldi":
+        listed = path / "wav.scp" if path.is_dir() else path
+        return [listed, *(listed.parent / name for name in ("text", "segments", "utt2spk"))]
+    if format == "fairseq":
+        return [path, path.with_suffix(".ltr"), path.with_name("dict.ltr.txt")]
+    return [path / "metadata.csv" if path.is_dir() else path]
 
 
 def _detected(path: Path) -> str:
@@ -300,17 +309,27 @@ def _first_line(path: Path) -> str:
     return text.lstrip("\ufeff \t\r\n").partition("\n")[0]
 
 
-def _with_audio(entries: Entries, folder: Path | None) -> Iterator[Utterance | ManifestError]:
+class _Checked(NamedTuple):
+    """An utterance whose audio is there."""
+
+    utterance: Utterance
+    size: int
+    """Bytes of its recording."""
+    cwd: str
+    """The current folder, where the recording was found by it."""
+
+
+def _with_audio(entries: Entries, folder: Path | None) -> Iterator[_Checked | ManifestError]:
     """The utterances of the entries, in their order, once their audio has been looked for.
 
     What is not in `folder` may be in the current one. In threads, because on a network file system each look takes a
-    millisecond of waiting.
+    millisecond of waiting; some thousand entries at a time, because there may be any number.
     """
-    waiting = list(entries)
-    pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
     with ThreadPoolExecutor(max_workers=16) as threads:
-        for results in threads.map(lambda piece: [_checked(entry, folder) for entry in piece], pieces):
-            yield from results
+        while waiting := list(itertools.islice(entries, _AT_A_TIME)):
+            pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
+            for results in threads.map(lambda piece: [_checked(entry, folder) for entry in piece], pieces):
+                yield from results
 
 
 def _found(recording: Path, folder: Path | None) -> Path | None:
@@ -320,7 +339,7 @@ def _found(recording: Path, folder: Path | None) -> Path | None:
     return there
 
 
-def _checked(entry: Entry | ManifestError, folder: Path | None) -> Utterance | ManifestError:
+def _checked(entry: Entry | ManifestError, folder: Path | None) -> _Checked | ManifestError:
     if isinstance(entry, ManifestError):
         return entry
     recordings = [entry.audio, *(copy for _, copy in entry.speeds)]
@@ -342,7 +361,7 @@ def _checked(entry: Entry | ManifestError, folder: Path | None) -> Utterance | M
     offset = entry.offset_seconds or 0.0
     if seconds <= 0 or offset < 0:
         return entry.error(f"{seconds:g} s from {offset:g} s; expected a duration > 0 and an offset >= 0")
-    return Utterance(
+    utterance = Utterance(
         id=entry.id,
         audio=recording,
         seconds=seconds,
@@ -354,3 +373,5 @@ def _checked(entry: Entry | ManifestError, folder: Path | None) -> Utterance | M
         offset_seconds=entry.offset_seconds,
         speeds=tuple((speed, copy) for (speed, _), copy in zip(entry.speeds, copies, strict=True)),
     )
+    cwd = str(Path.cwd()) if folder is not None and not recording.is_relative_to(folder) else ""
+    return _Checked(utterance, recording.stat().st_size, cwd)

@@ -16,6 +16,7 @@ import numpy as np
 from common.audio import waveform as audio
 from common.config import check_shares
 from common.data.manifest import Utterance
+from common.files.stores import Stored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class SpeedConfig:
 class Version(NamedTuple):
     """How an utterance is to be had in an epoch: a file, the speed it was made at, and the change still to make."""
 
-    audio: Path
+    audio: Path | Stored
     recorded_speed: float = 1.0
     change: float = 1.0
 
@@ -88,7 +89,9 @@ def prepare_speeds(
     The copy of ROOT/a/b.flac at 0.9 is ROOT-speed0.9/a/b.flac, at the same sample rate. A copy that is there
     already is kept. A recording that cannot be read raises AudioError, or is skipped and listed.
     """
-    recordings = list(dict.fromkeys(utterance.audio for utterance in utterances))
+    recordings = list(
+        dict.fromkeys(u.audio for u in utterances if isinstance(u.audio, Path))
+    )  # shards are written once
     copies: dict[Path, list[Path]] = {}
     failures: dict[Path, audio.AudioError] = {}
     with ProcessPoolExecutor(workers) as pool:
@@ -102,8 +105,16 @@ def prepare_speeds(
                 pool.shutdown(cancel_futures=True)
                 raise result
     return SpeedCopies(
-        [replace(u, speeds=tuple(zip(rates, copies[u.audio], strict=True))) for u in utterances if u.audio in copies],
-        [f"utterance {u.id}: {failures[u.audio]}" for u in utterances if u.audio in failures],
+        [
+            replace(u, speeds=tuple(zip(rates, copies[u.audio], strict=True)))
+            for u in utterances
+            if isinstance(u.audio, Path) and u.audio in copies
+        ],
+        [
+            f"utterance {u.id}: {failures[u.audio]}"
+            for u in utterances
+            if isinstance(u.audio, Path) and u.audio in failures
+        ],
     )
 
 

@@ -47,15 +47,20 @@ _LISTED = re.compile(rb"\.(wav|flac|mp3|ogg|opus|aiff?)\b|^\s*\{", re.IGNORECASE
 _TEXT = "text, as lists (.txt) and manifests (.jsonl, .csv) are"
 
 
+def other_sound(first: bytes) -> str | None:
+    """The format of a file of these bytes, where it is one of sound that only PyAV reads."""
+    return _sound(first, _SOUNDS)
+
+
 def no_audio(first: bytes, path: Path | None) -> str | None:
     """What the file of these bytes is, and what to do about it, for a message; None for what is not known.
 
     `path`: where the file is, for the command that converts it.
     """
-    kind = _sound(first, _SOUNDS)
+    kind = other_sound(first)
     if kind is not None:
         example = "" if path is None else ", as with: " + shlex.join(["ffmpeg", "-i", str(path), _converted(path)])
-        return f"({kind}); convert it to FLAC{example}"
+        return f"({kind}); to read it: pip install av; or convert it to FLAC{example}"
     begins = _begins(first)
     for what, mark, to_do in (*_INSTEAD, *_OTHERS):
         if begins.startswith(mark):

@@ -15,8 +15,8 @@ from common.files.atomic import found_file
 AUDIO_SUFFIXES = (
     ".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aif", ".aiff", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64",
     ".sph", ".voc",
-    # Formats that cannot be read: each file gets a line, in place of being passed over in silence.
-    ".m4a", ".m4b", ".aac", ".amr", ".3gp", ".wma", ".weba", ".mka",
+    # Through PyAV; without it each file gets a line, in place of being passed over in silence.
+    ".m4a", ".m4b", ".mp4", ".aac", ".amr", ".3gp", ".wma", ".weba", ".webm", ".mka",
 )  # fmt: skip
 """Files of a folder that are recordings."""
 STANDARD_INPUT = "-"

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import soxr
 
-from common.audio import silence, waveform
+from common.audio import waveform
+from common.audio.silence import Keep
 from common.audio.waveform import AudioError
 
 BLOCK = 1 << 18
@@ -23,8 +24,10 @@ class LongSound:
     is used. A slice that starts before the last one did decodes it all again. Slices are for one thread at a time.
     """
 
-    def __init__(self, blocks: Blocks, rate: float, to_rate: float, *, trim: bool = False, name: str = "recording"):
-        """`rate` is that of the blocks, `to_rate` that of the samples; `trim` cuts silence off the ends.
+    def __init__(
+        self, blocks: Blocks, rate: float, to_rate: float, *, keep: Keep | None = None, name: str = "recording"
+    ):
+        """`rate` is that of the blocks, `to_rate` that of the samples; what `keep` does not keep is cut out.
 
         `name` is what messages call it. Raises AudioError.
         """
@@ -34,19 +37,15 @@ class LongSound:
         self._blocks, self._rates, self._name = blocks, (rate, to_rate), name
         self._count, self._loudest = 0, 0.0
         counted = self._counted()
-        self._first, end = silence.loud_part(counted) if trim else (0, sum(map(len, counted)))
-        self._end = min(end, self._count)
+        kept_K2 = keep(counted) if keep else np.array([[0, sum(map(len, counted))]])
+        self.kept_K2 = np.minimum(kept_K2, self._count)
+        """The samples that are kept, first and end of each part."""
         self._coming: Iterator[np.ndarray] | None = None
         self._held_N, self._at = np.zeros(0, np.float32), 0
 
     @property
-    def first(self) -> int:
-        """How many samples were cut off before the first one."""
-        return self._first
-
-    @property
     def whole(self) -> int:
-        """How many samples there are with those that were cut off."""
+        """How many samples there are with those that were cut out."""
         return self._count
 
     @property
@@ -55,16 +54,16 @@ class LongSound:
         return self._loudest <= waveform.INAUDIBLE
 
     def __len__(self) -> int:
-        return self._end - self._first
+        return int((self.kept_K2[:, 1] - self.kept_K2[:, 0]).sum())
 
     def __getitem__(self, wanted: slice) -> np.ndarray:
         """Float32 samples of a slice of step 1."""
         start, stop, step = wanted.indices(len(self))
         if step != 1:
             raise ValueError(f"a slice of step {step}: expected 1")
-        start, stop = start + self._first, max(start, stop) + self._first
+        stop = max(start, stop)
         if self._coming is None or start < self._at:
-            self._coming, self._held_N, self._at = self._resampled(), np.zeros(0, np.float32), 0
+            self._coming, self._held_N, self._at = self._kept(), np.zeros(0, np.float32), 0
         held = [self._held_N]
         end = self._at + len(self._held_N)
         try:
@@ -81,6 +80,14 @@ class LongSound:
         self._held_N, self._at = held_N[max(0, start - self._at) :], max(start, self._at)
         found_N = self._held_N[: stop - start]
         return found_N if len(found_N) == stop - start else np.zeros(stop - start, np.float32)
+
+    def _kept(self) -> Iterator[np.ndarray]:
+        at, parts = 0, self.kept_K2
+        for block in self._resampled():
+            before, within = np.searchsorted(parts[:, 1], [at, at + len(block)], side="right")
+            for first, end in np.clip(parts[before : within + 1] - at, 0, len(block)):
+                yield block[first:end]
+            at += len(block)
 
     def _resampled(self) -> Iterator[np.ndarray]:
         from_rate, to_rate = self._rates

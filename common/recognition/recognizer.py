@@ -31,20 +31,8 @@ class SpeechRecognizer(Protocol):
     def decoder(self, options: DecodingOptions | None = None) -> Any:
         """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
 
-    def transcribe(
-        self,
-        recordings: Iterable[Source],
-        *,
-        batch_size: int = 8,
-        chunk_seconds: float = 30.0,
-        decoder: Any = None,
-        on_error: OnError = "stop",
-    ) -> list[Transcript]:
-        """Transcripts of files, utterances of a manifest or float32 [N] at `sample_rate`, in order.
-
-        `chunk_seconds` is by default that of the model. With on_error="skip" what cannot be read gives a transcript
-        with `error` set; otherwise its AudioError is raised.
-        """
+    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
+        """As `stream`, whose options it takes, all at once."""
 
     def stream(
         self,
@@ -55,4 +43,8 @@ class SpeechRecognizer(Protocol):
         decoder: Any = None,
         on_error: OnError = "stop",
     ) -> Iterator[Transcript]:
-        """As `transcribe`, one after the other."""
+        """Transcripts of files, utterances of a manifest or float32 [N] at `sample_rate`, in order, as they come.
+
+        `chunk_seconds` is by default that of the model. With on_error="skip" what cannot be read gives a transcript
+        with `error` set; otherwise its AudioError is raised.
+        """

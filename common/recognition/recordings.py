@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from common.audio import silence, waveform
-from common.audio.waveform import AudioError, Held, Mix
+from common.audio import waveform
+from common.audio.silence import Cut, Keep, cuts_of, kept
+from common.audio.waveform import AudioError, AudioFile, Held, Mix
 from common.data.manifest import Utterance
 from common.recognition.long_sound import BLOCK, LongSound
 
@@ -76,8 +77,8 @@ class Recording(NamedTuple):
     name: str
     samples_N: np.ndarray | LongSound
     seconds: float
-    first_seconds: float = 0.0
-    """Where in the recording the samples start."""
+    cuts: tuple[Cut, ...] = ()
+    """Where samples of the recording are missing."""
     error: str = ""
     hot_words: tuple[str, ...] = ()
     """Words or phrases to favour in this one."""
@@ -90,26 +91,30 @@ class Recording(NamedTuple):
         return self.error or (self.samples_N.error if isinstance(self.samples_N, LongSound) else "")
 
 
-def read(source: Source, sample_rate: int, *, long_seconds: float = math.inf, trim: bool = False) -> Recording:
+def read(source: Source, sample_rate: int, *, long_seconds: float = math.inf, keep: Keep | None = None) -> Recording:
     """The recording at `sample_rate` Hz, which samples without a rate have already. Raises AudioError.
 
-    One that is longer than `long_seconds` becomes a `LongSound`. `trim` cuts silence off the ends.
+    One that is longer than `long_seconds` becomes a `LongSound`. What `keep` does not keep is cut out.
     """
-    samples_N = _samples(source, sample_rate, long_seconds, trim)
+    samples_N = _samples(source, sample_rate, long_seconds, keep)
+    cuts: tuple[Cut, ...] = ()
     if isinstance(samples_N, LongSound):
-        seconds, first = samples_N.whole / sample_rate, samples_N.first
+        seconds, cuts = samples_N.whole / sample_rate, cuts_of(samples_N.kept_K2, sample_rate)
     else:
-        seconds, first = len(samples_N) / sample_rate, 0
-        if trim:
-            samples_N, first = silence.trim_silence(samples_N)
+        seconds = len(samples_N) / sample_rate
+        if keep is not None:
+            kept_K2 = keep([samples_N])
+            samples_N, cuts = kept(samples_N, kept_K2), cuts_of(kept_K2, sample_rate)
     given = source.source if isinstance(source, OneChannel) else source
     wanted = given.wanted if isinstance(given, Utterance) else ()
-    return Recording(name_of(source), samples_N, seconds, first / sample_rate, wanted=wanted)
+    return Recording(name_of(source), samples_N, seconds, cuts, wanted=wanted)
 
 
-def read_heard(source: Source, sample_rate: int, *, long_seconds: float = math.inf, trim: bool = False) -> Recording:
+def read_heard(
+    source: Source, sample_rate: int, *, long_seconds: float = math.inf, keep: Keep | None = None
+) -> Recording:
     """As `read`, without samples where nothing can be heard."""
-    return heard(read(source, sample_rate, long_seconds=long_seconds, trim=trim))
+    return heard(read(source, sample_rate, long_seconds=long_seconds, keep=keep))
 
 
 def heard(recording: Recording) -> Recording:
@@ -194,12 +199,12 @@ def name_of(source: Source) -> str:
     return str(getattr(source, "name", None) or {"ndarray": "array"}.get(kind := type(source).__name__, kind))
 
 
-def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.ndarray | LongSound:
+def _samples(source: Source, rate: int, long_seconds: float, keep: Keep | None) -> np.ndarray | LongSound:
     given: Any = source
     channel = None
     if isinstance(given, OneChannel):
         given, channel = given.source, given.number
-    decoded = functools.partial(_decoded, rate=rate, long_seconds=long_seconds, trim=trim, channel=channel)
+    decoded = functools.partial(_decoded, rate=rate, long_seconds=long_seconds, keep=keep, channel=channel)
     if isinstance(given, Utterance):
         return decoded(given.audio, piece=given.piece())
     if isinstance(given, Bytes):
@@ -227,7 +232,7 @@ def _samples(source: Source, rate: int, long_seconds: float, trim: bool) -> np.n
     if len(samples_N) > long_seconds * own_rate:
         parts = range(0, len(samples_N), BLOCK)
         return LongSound(
-            lambda: (samples_N[i : i + BLOCK].astype(np.float32, copy=False) for i in parts), own_rate, rate, trim=trim
+            lambda: (samples_N[i : i + BLOCK].astype(np.float32, copy=False) for i in parts), own_rate, rate, keep=keep
         )
     return waveform.resample(samples_N.astype(np.float32, copy=False), own_rate, rate)
 
@@ -291,11 +296,11 @@ def _mono(samples_NC: np.ndarray) -> np.ndarray:
 
 
 def _decoded(
-    path: Path | str | Held,
+    path: AudioFile,
     *,
     rate: int,
     long_seconds: float,
-    trim: bool,
+    keep: Keep | None,
     channel: int | None,
     piece: dict[str, float] | None = None,
 ) -> np.ndarray | LongSound:
@@ -309,6 +314,6 @@ def _decoded(
                 return sound.read(rate).samples
             own_rate = sound.sample_rate
         blocks = functools.partial(waveform.blocks_of, path, **options, channel=channel, most=BLOCK)
-        return LongSound(blocks, own_rate, rate, trim=trim, name=str(path))
+        return LongSound(blocks, own_rate, rate, keep=keep, name=str(path))
 
     return waveform.of_channels(decoded) if channel is None else decoded(channel)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, SpeechDataset, loader
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, Utterances
 from common.devices.distributed import World
 from common.devices.precision import InferencePrecision
 from common.files.atomic import write_text
@@ -49,8 +49,9 @@ class EvaluationError(ValueError):
 
 def batches(dataset: SpeechDataset, world: World, *, batch_size: int, workers: int) -> Iterator[AudioBatch]:
     """This process's share of `dataset`, by duration; without batches of which no utterance can be read."""
-    seconds = [utterance.seconds for utterance in dataset.utterances]
-    plan = evaluation_batches(seconds, batch_size=batch_size, ranks=world.size, rank=world.rank)
+    plan = evaluation_batches(
+        Utterances.of(dataset.utterances).seconds, batch_size=batch_size, ranks=world.size, rank=world.rank
+    )
     for batch in loader(dataset, plan, workers=workers):
         if batch.indices:  # else all were left out, as dataset.on_error says
             yield batch

@@ -4,11 +4,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from common.data.loading import AudioBatch, SpeechDataset, collate, stand_in
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, Utterances
 from common.devices.distributed import World
 from common.text.language import Spelling
 from common.training.state import TrainingError
@@ -75,14 +76,14 @@ def check_labels(
     encoding takes longest; by all together. Raises TrainingError, or notes them in `dataset.skipped`, as its `on_error`
     says. Texts that cannot be encoded are told when they are loaded.
     """
-    utterances, found = dataset.utterances, {}
+    utterances, found = Utterances.of(dataset.utterances), {}
     own = range(world.rank, len(utterances), world.size)
-    seconds = torch.tensor([utterances[i].seconds for i in own], dtype=torch.float64)
-    told_N, most_N = (frames(((seconds + more) * sample_rate).round().long()).tolist() for more in (0, ROUNDED_SECONDS))
-    for i, told, most in zip(own, told_N, most_N, strict=True):
+    seconds = torch.tensor(utterances.seconds[own.start :: own.step])
+    bytes_N = torch.from_numpy(utterances.text_bytes[own.start :: own.step].astype(np.int64))
+    told_N, most_N = (frames(((seconds + more) * sample_rate).round().long()) for more in (0, ROUNDED_SECONDS))
+    for place in (2 * bytes_N + 2 > most_N).nonzero().flatten().tolist():  # in others no labels are too many
+        i, told, most = own[place], int(told_N[place]), int(most_N[place])
         utterance = utterances[i]
-        if 2 * len(utterance.text.encode()) + 2 <= most:  # more labels than bytes there are not, equal ones or other
-            continue
         with contextlib.suppress(ValueError):
             labels = encode(utterance.text)
             if (needed := max(1, labels_need(labels))) > most:

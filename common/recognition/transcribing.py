@@ -1,12 +1,19 @@
-"""What every command that transcribes does with transcripts: writes them, counts errors, and says what failed."""
+"""What every command that transcribes asks for, and does with transcripts: writes them, counts errors, says what
+failed."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from tyro.conf import Positional, arg
 
 from common.recognition import sharding, writing
-from common.recognition.inputs import FoundRecordings, InputRecording
+from common.recognition.decoding import DecodingOptions
+from common.recognition.inputs import FoundRecordings, InputRecording, find_recordings
 from common.recognition.metrics import word_errors
+from common.recognition.recordings import Source, channel_number, of_channel
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 
@@ -16,30 +23,63 @@ if TYPE_CHECKING:  # a runtime without torch transcribes too
 Result = TypeVar("Result")
 
 
-class Output(NamedTuple):
-    """Where transcripts go, and how they are written."""
+@dataclass(frozen=True, kw_only=True)
+class TranscriptionConfig:
+    """What to transcribe, with which model, and where the result goes."""
 
-    style: Format
+    model: Annotated[Path, Positional, arg(metavar="MODEL")]
+    """Model."""
+    inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
+    """Audio files, folders of them, manifests, corpus folders, text files with one path per line, or - for an audio
+    file on standard input."""
+    root: Path | None = None
+    """Folder that relative paths in manifests start from; by default that of the manifest, or what a .tsv says."""
+    max_seconds: float = math.inf
+    """Longest utterance of manifests, in seconds; longer ones are left out."""
+    channel: str = "mean"
+    """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
+    from 1."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
+    format: Format = "text"
+    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
+    vtt: subtitles."""
     output: Path | None = None
+    """File for the whole output; by default the terminal."""
     output_dir: Path | None = None
-    save_logits: Path | None = None
-    labels: Sequence[str] = ()
-    """What the log-probabilities that are saved are of."""
+    """Folder for one output file per recording, in place of `output`."""
     shard: str | None = None
-    """i/n where this job is one of several, see `common.recognition.sharding`."""
+    """Part of the recordings that is transcribed, as i/n: the i-th of n equal parts, written to a file of its own
+    beside the output; --merge joins these files. A part whose file is there is not done again."""
+    merge: bool = False
+    """Whether the parts that jobs with --shard wrote are joined to the output; nothing is transcribed."""
+    batch_size: int = 8
+    """Recordings, or chunks of long ones, recognised at once; on a CPU half a minute of sound at most."""
 
-    def left_of(self, found: FoundRecordings) -> FoundRecordings | None:
-        """What this job has to do of `found`; None where its part is there already."""
-        return sharding.left_to_do(found, self.shard, self.style, self.output, self.output_dir)
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise ValueError("nothing to transcribe; name audio files, folders or manifests after the model")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size = {self.batch_size}: expected above 0")
+        channel_number(self.channel)
+        sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
-    def check(self, inputs: Sequence[Path | None], found: FoundRecordings) -> None:
-        """Raises ConfigError where transcripts of what was found cannot go there; makes the folders.
+    def find(self, *read: Path | None, folder: Path | None = None) -> FoundRecordings | None:
+        """What this job has to transcribe; None where its part is there already. Makes the folders of the output.
 
-        `inputs`: the model and what else the user named to be read, None for what was not named.
+        `read`: files that are read besides the model; `folder`: one that is written to besides the output. Raises
+        ConfigError where transcripts of what was found cannot go where they should.
         """
-        writing.check(inputs, found.items, self.style, self.output, self.output_dir)
-        for folder in (self.output_dir, self.save_logits):
-            writing.make_folder(folder)
+        found = find_recordings(self.inputs, root=self.root, max_seconds=self.max_seconds)
+        read = (self.model, *read, *self.decoding.files, *self.inputs)
+        writing.check(read, found.items, self.format, self.output, self.output_dir)
+        for made in (self.output_dir, folder):
+            writing.make_folder(made)
+        return sharding.left_to_do(found, self.shard, self.format, self.output, self.output_dir)
+
+    def sources(self, found: FoundRecordings, world: "World | None" = None) -> Iterable[Source]:
+        """What this process hears: its share, and of it the channel that is asked for."""
+        own = found.items if world is None else share(found.items, world)
+        return of_channel((item.source for item in own), self.channel)
 
 
 def share(items: Sequence[InputRecording], world: "World") -> list[InputRecording]:
@@ -60,32 +100,36 @@ def in_order(own: Iterable[Result], n_items: int, world: "World") -> Iterator[Re
 def write_all(
     found: FoundRecordings,
     own: Iterable[Transcript],
-    world: "World",
-    to: Output,
+    cfg: TranscriptionConfig,
+    world: "World | None" = None,
     *,
     spelled: Callable[[str], str],
     heard: Callable[[str], str] = str,
+    save_logits: Path | None = None,
+    labels: Sequence[str] = (),
 ) -> Iterator[Transcript]:
     """Writes the transcripts of all processes' shares in the main one, and gives them; problems are lines on stderr.
 
     Where a reference is known, the word error rate is the last line: of references as `spelled` and hypotheses as
-    `heard`. Raises ConfigError.
+    `heard`. `save_logits`: a folder for the log-probabilities of `labels`. Raises ConfigError.
     """
-    told = tell if world.is_main else _nothing
+    is_main = world is None or world.is_main
+    told = tell if is_main else _nothing
     for problem in found.problems:
         told(problem)
     references, hypotheses = [], []
-    path = sharding.part_of(to.output, to.shard) if world.is_main else None
-    with writing.output(path, whole=to.shard is not None) as stream:
-        for item, transcript in zip(found.items, in_order(own, len(found.items), world), strict=True):
+    path = sharding.part_of(cfg.output, cfg.shard) if is_main else None
+    every = own if world is None else in_order(own, len(found.items), world)
+    with writing.output(path, whole=cfg.shard is not None) as stream:
+        for item, transcript in zip(found.items, every, strict=True):
             if transcript.error:
                 told(transcript.error)
-            elif world.is_main:
+            elif is_main:
                 if not transcript.words:
                     told(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
-                if to.save_logits is not None:
-                    writing.save_log_probs(to.save_logits, item.name, transcript, to.labels)
-                writing.write_transcript(transcript, item.name, to.style, stream, to.output_dir)
+                if save_logits is not None:
+                    writing.save_log_probs(save_logits, item.name, transcript, labels)
+                writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
             if item.reference is not None and not transcript.error:
                 references.append(spelled(item.reference))
                 hypotheses.append(heard(transcript.text))
@@ -96,10 +140,10 @@ def write_all(
         told(f"WER {errors.rate:.2%}: {count}")
 
 
-def status(found: FoundRecordings, failed: int, world: "World", *, done: str = "transcribed") -> int:
+def status(found: FoundRecordings, failed: int, world: "World | None" = None, *, done: str = "transcribed") -> int:
     """The exit status where `failed` of the recordings could not be `done`, which a line says."""
     failed += len(found.problems)
-    if failed and world.is_main:
+    if failed and (world is None or world.is_main):
         tell(f"error: {failed} of {len(found.items) + len(found.problems)} could not be {done}")
     return 1 if failed else 0
 

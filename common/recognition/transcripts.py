@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from common.audio.silence import Cut, in_recording
 from common.recognition.recordings import Recording
 from common.text.pieces import Pieces, is_spoken, word_groups
 
@@ -57,8 +58,7 @@ class Alternative(NamedTuple):
 class Transcript(NamedTuple):
     """What was recognised in one recording; `error` says why nothing could be, "" where all went well.
 
-    `log_probs_SV` (if they were asked for) belong to frames of `seconds_per_frame`, the first at `first_frame_seconds`:
-    silence before it was cut off.
+    `log_probs_SV` (if they were asked for) belong to frames of `seconds_per_frame`, whose times `time_of` says.
     """
 
     audio: str
@@ -67,7 +67,8 @@ class Transcript(NamedTuple):
     seconds: float
     error: str = ""
     log_probs_SV: "Tensor | np.ndarray | None" = None
-    first_frame_seconds: float = 0.0
+    cuts: tuple[Cut, ...] = ()
+    """Where silence of the recording was cut out."""
     seconds_per_frame: float = 0.0
     alternatives: Sequence[Alternative] = ()
     """Less probable transcripts, best first, where they were asked for."""
@@ -75,6 +76,10 @@ class Transcript(NamedTuple):
     """As that of an alternative."""
     flags: tuple[str, ...] = ()
     """What was noticed: "loop" where the text repeated itself, "limit" where it did not end; it was decoded again."""
+
+    def time_of(self, frame: float, *, is_end: bool = False) -> float:
+        """The time in the recording of a frame of `log_probs_SV`, or of one as the end of something."""
+        return in_recording(self.cuts, frame * self.seconds_per_frame, is_end=is_end)
 
     def record(self) -> dict[str, Any]:
         """As a JSON object: what was said, and all words with their times."""
@@ -115,7 +120,7 @@ def words_in(
     return words_of(
         letters,
         separator=separator,
-        first_seconds=recording.first_seconds,
+        cuts=recording.cuts,
         seconds_per_frame=seconds_per_frame,
         seconds=recording.seconds,
     )
@@ -138,7 +143,7 @@ def best_of(
         seconds=recording.seconds,
         error=error,
         log_probs_SV=log_probs_SV,
-        first_frame_seconds=recording.first_seconds,
+        cuts=recording.cuts,
         seconds_per_frame=seconds_per_frame,
         alternatives=list(alternatives[1:]),
         score=best.score,
@@ -146,9 +151,9 @@ def best_of(
 
 
 def words_of(
-    letters: Iterable[Letter], *, separator: str, first_seconds: float, seconds_per_frame: float, seconds: float
+    letters: Iterable[Letter], *, separator: str, cuts: Sequence[Cut], seconds_per_frame: float, seconds: float
 ) -> list[Word]:
-    """The words between `separator` letters, in a recording of `seconds` whose first frame is at `first_seconds`.
+    """The words between `separator` letters, in a recording of `seconds` out of which `cuts` were made.
 
     The confidence of a word is the geometric mean of those of its letters.
     """
@@ -160,7 +165,7 @@ def words_of(
         elif spelled:
             groups.append(("".join(letter.text for letter in spelled), spelled))
             spelled = []
-    return _words(groups, first_seconds, seconds_per_frame, seconds)
+    return _words(groups, cuts, seconds_per_frame, seconds)
 
 
 def words_of_pieces(
@@ -168,7 +173,7 @@ def words_of_pieces(
     tokens: Sequence[int],
     spans: Sequence[Letter],
     *,
-    first_seconds: float,
+    cuts: Sequence[Cut],
     seconds_per_frame: float,
     seconds: float,
 ) -> list[Word]:
@@ -182,7 +187,7 @@ def words_of_pieces(
         spoken = [spans[p] for p in group if is_spoken(pieces, tokens[p])]
         text = pieces.decode([tokens[p] for p in group]).strip()
         groups.append((text, spoken or [spans[p] for p in group]))
-    words = _words([group for group in groups if group[0]], first_seconds, seconds_per_frame, seconds)
+    words = _words([group for group in groups if group[0]], cuts, seconds_per_frame, seconds)
     for i, (word, following) in enumerate(itertools.pairwise(words)):
         if following.start > word.start:
             words[i] = word._replace(end=min(word.end, following.start))
@@ -190,13 +195,13 @@ def words_of_pieces(
 
 
 def _words(
-    groups: Iterable[tuple[str, list[Letter]]], first_seconds: float, seconds_per_frame: float, seconds: float
+    groups: Iterable[tuple[str, list[Letter]]], cuts: Sequence[Cut], seconds_per_frame: float, seconds: float
 ) -> list[Word]:
     return [
         Word(
             text=text,
-            start=round(min(first_seconds + letters[0].start_frame * seconds_per_frame, seconds), 3),
-            end=round(min(first_seconds + letters[-1].end_frame * seconds_per_frame, seconds), 3),
+            start=round(min(in_recording(cuts, letters[0].start_frame * seconds_per_frame), seconds), 3),
+            end=round(min(in_recording(cuts, letters[-1].end_frame * seconds_per_frame, is_end=True), seconds), 3),
             confidence=round(math.prod(c.confidence for c in letters) ** (1 / len(letters)), 4),
         )
         for text, letters in groups

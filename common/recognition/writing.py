@@ -105,12 +105,11 @@ def rendered(transcript: Transcript, style: Format, *, with_name: bool) -> str:
 def save_log_probs(folder: Path, name: str, transcript: Transcript, labels: Sequence[str]) -> None:
     """Writes `name`.npz: log_probs [S, V], the times of the S frames in seconds, the labels. Raises ConfigError."""
     assert transcript.log_probs_SV is not None
-    frames = np.arange(len(transcript.log_probs_SV))
     with file_in(folder, name, ".npz") as path:
         np.savez(
             path,
             log_probs=np.asarray(transcript.log_probs_SV),
-            times=transcript.first_frame_seconds + frames * transcript.seconds_per_frame,
+            times=np.array([transcript.time_of(frame) for frame in range(len(transcript.log_probs_SV))]),
             labels=np.array(labels),
         )
 

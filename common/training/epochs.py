@@ -4,6 +4,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from common.data.batching import Batches, bucketed_batches
 from common.devices.distributed import World
 from common.training.schedule import build_schedule
@@ -17,7 +19,13 @@ class Epochs:
     """
 
     def __init__(
-        self, seconds: Sequence[float], cfg: Any, world: World, *, lr: float | None = None, max_seconds: float = 0.0
+        self,
+        seconds: Sequence[float] | np.ndarray,
+        cfg: Any,
+        world: World,
+        *,
+        lr: float | None = None,
+        max_seconds: float = 0.0,
     ):
         self.cfg, self.world, self.seconds = cfg, world, seconds
         self._size = {"max_seconds": max_seconds} if max_seconds else {"batch_size": cfg.batch_size}

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 from torch import Tensor, nn
 
 from common import seeds
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, Utterances
 from common.devices import distributed
 from common.devices.distributed import World
 from common.devices.precision import grad_scaler
@@ -116,4 +116,4 @@ def size_of(network: nn.Module) -> str:
 
 def amount_of(utterances: Sequence[Utterance], called: str) -> str:
     """How many there are and how long they last, for the log."""
-    return f"{len(utterances)} {called}, {sum(utterance.seconds for utterance in utterances) / 3600:.2f} h"
+    return f"{len(utterances)} {called}, {Utterances.of(utterances).seconds.sum() / 3600:.2f} h"

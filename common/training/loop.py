@@ -169,8 +169,9 @@ class Loop:
         asked for, which is within `steps`.
         """
         for epoch, done in self.ahead():
-            for batch in batches_of(epoch)[done:]:
-                yield [(epoch, index) for index in batch]
+            batches = batches_of(epoch)
+            for step in range(done, len(batches)):
+                yield [(epoch, index) for index in batches[step]]
 
     def ahead(self) -> Iterator[tuple[int, int]]:
         """The epochs that are left for this job, each with how many of its steps are done, for loaders ahead."""

@@ -10,6 +10,7 @@
 
 from ctc.native.building import BuildReport, build, command_line
 from ctc.native.compilers import BuildError, find_compiler
+from ctc.native.declaring import declare, fields
 from ctc.native.library import NativeLibrary
 from ctc.native.loading import load, load_binding, load_cuda, threads
 from ctc.native.streams import current_stream
@@ -21,6 +22,8 @@ __all__ = [
     "build",
     "command_line",
     "current_stream",
+    "declare",
+    "fields",
     "find_compiler",
     "load",
     "load_binding",

@@ -1,21 +1,29 @@
 """Decoding by any head of utterances whose frames come in pieces: greedily, or by a beam search of a transducer.
 
+Needs no torch: frames are tensors or arrays, but those of `CTCDecoding`, which are tensors.
+
 Shapes: B utterances, S encoder frames, C encoder width, V labels and blank.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 import ctc
 from common.text.pieces import Pieces
+from ctc.inputs import integer_list
 from fastconformer.hypotheses import NOTHING, Hypothesis, certainty, hypothesis_of
-from fastconformer.transducer.beam import BeamSearch
+from fastconformer.transducer.beam import BeamSearch, ranked
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.decoder_state import CTCRun, DecodingState
-from fastconformer.transducer.host_beam import ranked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Frames = Any
+"""encoded_BSC: a tensor or an array."""
 
 
 class TransducerDecoding:
@@ -29,14 +37,22 @@ class TransducerDecoding:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
         return DecodingState(frames=[0] * batch, transducer=self.decoder.start(batch), scorers=[scorer] * batch)
 
+    def whole(
+        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None], max_symbols: int
+    ) -> list[list[Hypothesis]]:
+        """The best hypothesis of every utterance."""
+        how: dict[str, Any] = {"max_symbols": max_symbols, "internal_weight": self.internal_weight}
+        found = self.decoder(encoded_BSC, counts, scorers=scorers, **how)
+        return [[hypothesis_of(one, self.pieces)] for one in found]
+
     def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here: nothing."""
         return [NOTHING for _ in progress.frames]
 
     def __call__(
         self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor | Sequence[int],
+        encoded_BSC: Frames,
+        frames_B: Any,
         *,
         progress: DecodingState | None = None,
         max_symbols: int = 10,
@@ -54,7 +70,7 @@ class TransducerDecoding:
         )
         before = [0] * len(found)
         if progress is not None:
-            before, counts = progress.frames, torch.as_tensor(frames_B).tolist()
+            before, counts = progress.frames, integer_list(frames_B, name="frames")
             progress.frames = [n + count for n, count in zip(before, counts, strict=True)]
         return [
             hypothesis_of(d._replace(frames=[n + frame for frame in d.frames]), self.pieces)
@@ -72,16 +88,23 @@ class BeamDecoding:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
         return DecodingState(frames=[0] * batch, search=self.search.start(batch), scorers=[scorer] * batch)
 
+    def whole(
+        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None], max_symbols: int
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses of every utterance, best first."""
+        found = self.search(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
+        return [[hypothesis_of(c.decoded, self.pieces)._replace(score=c.score) for c in own] for own in found]
+
     def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here, with its score and alternatives."""
-        nothing_BSC = torch.zeros(len(progress.frames), 0, self.search.weights.encoder_weight.shape[1])
+        nothing_BSC = np.zeros((len(progress.frames), 0, self.search.weights.encoder_weight.shape[1]), np.float32)
         found = self.search(
             nothing_BSC, [0] * len(nothing_BSC), scorers=progress.scorers, state=progress.search, is_over=True
         )
         return [ranked(own, self.pieces) for own in found]
 
     def __call__(
-        self, encoded_BSC: Tensor, frames_B: Tensor | Sequence[int], *, progress: DecodingState, max_symbols: int = 10
+        self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState, max_symbols: int = 10
     ) -> list[Hypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
         found = self.search(
@@ -92,7 +115,7 @@ class BeamDecoding:
             state=progress.search,
             is_over=False,
         )
-        counts = torch.as_tensor(frames_B).tolist()
+        counts = integer_list(frames_B, name="frames")
         progress.frames = [n + count for n, count in zip(progress.frames, counts, strict=True)]
         return [hypothesis_of(own[0].decoded, self.pieces).part(0, own[0].settled) for own in found]
 
@@ -100,7 +123,7 @@ class BeamDecoding:
 class CTCDecoding:
     """Greedy decoding by CTC: a piece that lasts from one part of an utterance into the next is one."""
 
-    def __init__(self, log_probs: Callable[[Tensor], Tensor], pieces: Pieces) -> None:
+    def __init__(self, log_probs: "Callable[[Tensor], Tensor]", pieces: Pieces) -> None:
         """`log_probs` makes log_probs_BSV of encoded_BSC."""
         self.log_probs, self.pieces = log_probs, pieces
 
@@ -115,8 +138,8 @@ class CTCDecoding:
 
     def __call__(
         self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor | Sequence[int],
+        encoded_BSC: Frames,
+        frames_B: Any,
         *,
         progress: DecodingState | None = None,
         max_symbols: int = 10,
@@ -128,7 +151,7 @@ class CTCDecoding:
         is_whole, progress = progress is None, self.start(len(encoded_BSC)) if progress is None else progress
         log_probs_BSV = self.log_probs(encoded_BSC)
         entropy_BS = -(log_probs_BSV.exp() * log_probs_BSV).nan_to_num(0.0).sum(2).cpu()
-        counts = torch.as_tensor(frames_B).tolist()
+        counts = integer_list(frames_B, name="frames")
         hypotheses = []
         for b, d in enumerate(ctc.greedy(log_probs_BSV, frames_B, blank=self.pieces.blank)):
             before, open_run = progress.frames[b], progress.runs[b]

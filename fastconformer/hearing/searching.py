@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +17,12 @@ import ctc
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of
 from common.text.pieces import Pieces
-from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of
+from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
+from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of, joined
+from fastconformer.transducer.beam import BeamSearch, TransducerBeamOptions
+from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.decoder_state import DecodingState
-from fastconformer.transducer.host_beam import BeamCandidate, HostBeamSearch, TransducerBeamOptions
-from fastconformer.transducer.host_decoder import HostDecoder
-from fastconformer.transducer.weights import array_of
-
-if TYPE_CHECKING:  # runtimes without torch search by CTC too
-    from torch import Tensor
-
-    from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
-    from fastconformer.transducer.beam import BeamSearch
-    from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
 
 Frames = Any
 """[B, S, C] or what a head makes of them: a tensor or an array."""
@@ -41,9 +35,6 @@ INTERNAL_SHARE = 1 / 3
 docs/log/transducers.md)."""
 BEAM = 4
 """Label sequences that a search keeps where options ask for several transcripts and for no beam."""
-
-Find = Callable[[Frames, list[int], list[ctc.Scorer | None], int], list[list[Hypothesis]]]
-"""(encoded_BSC, frames, scorers, max_symbols): the best hypotheses of every utterance, best first."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -59,19 +50,16 @@ class SearchDecoding:
 
     def __init__(
         self,
-        find: Find,
-        pieces: Pieces,
+        decoding: "TransducerDecoding | BeamDecoding | CTCBeamDecoding",
         options: DecodingOptions,
         scorer: ctc.Scorer | None,
-        in_parts: "TransducerDecoding | BeamDecoding | CTCBeamDecoding | None" = None,
-        host_search: HostBeamSearch | None = None,
+        *,
+        is_gradual: bool = True,
     ) -> None:
-        """`scorer`: what `language_of` makes of the options.
-        `in_parts`: what decodes frames as they come, with `scorer_with`; None where all of them are needed.
-        `host_search`: what searches arrays that come in parts.
-        """
-        self.find, self.pieces, self.options, self.in_parts = find, pieces, options, in_parts
-        self.host_search, self.scorer = host_search, scorer
+        """`scorer`: what `language_of` makes of the options. `is_gradual`: whether it decodes frames as they come."""
+        self.whole, self.pieces, self.options, self.scorer = decoding.whole, decoding.pieces, options, scorer
+        self.in_parts = decoding if is_gradual else None
+        """What decodes frames as they come, with `scorer_with`; None where all of them are needed."""
         self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
         self._lock = threading.Lock()  # batches are decoded in several threads
 
@@ -95,7 +83,7 @@ class SearchDecoding:
     def __call__(
         self,
         encoded_BSC: Frames,
-        frames_B: "Tensor | Sequence[int]",
+        frames_B: Any,
         *,
         progress: GatheredFrames | None = None,
         max_symbols: int = 10,
@@ -115,7 +103,7 @@ class SearchDecoding:
         words = [()] * len(counts) if hot_words is None else [tuple(own) for own in hot_words]
         if len(words) != len(counts):
             raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
-        found = self.find(encoded_BSC, counts, [self.scorer_with(own) for own in words], max_symbols)
+        found = self.whole(encoded_BSC, counts, [self.scorer_with(own) for own in words], max_symbols)
         return [own[0]._replace(alternatives=tuple(own[1:])) if own else NOTHING for own in found]
 
     def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
@@ -153,83 +141,23 @@ def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> f
 
 
 def of_transducer(
-    decoder: "Callable[[], Decoder]",
-    search: "Callable[[TransducerBeamOptions], BeamSearch]",
-    pieces: Pieces,
-    options: DecodingOptions,
+    weights: DecoderWeights, pieces: Pieces, options: DecodingOptions, *, threads: int = 0
 ) -> SearchDecoding:
-    """By a transducer: a beam search, or greedily where there is no beam and one transcript is wanted. Needs torch.
+    """By a transducer, on the CPU: a beam search, or greedily where there is no beam and one transcript is wanted.
 
-    Raises ConfigError for words or files that cannot be used, and for a thorough search, which is one by CTC.
+    `threads`: as `Decoder` takes them. Raises ConfigError for words or files that cannot be used, and for a thorough
+    search, which is one by CTC.
     """
-    import torch
-
-    from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
-
-    _refuse_thorough(options)
-    scorer = language_of(pieces, options)
-    internal = internal_weight_of(options, scorer)
-    in_parts: TransducerDecoding | BeamDecoding | None = None
-    if not options.beam and options.n_best == 1:
-        greedy = decoder()
-        in_parts = TransducerDecoding(greedy, pieces, internal) if greedy.is_native else None
-
-        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-            how: dict[str, Any] = {"max_symbols": max_symbols, "scorers": scorers, "internal_weight": internal}
-            found = greedy(torch.as_tensor(encoded_BSC).cpu(), counts, **how)
-            return [[hypothesis_of(one, pieces)] for one in found]
-
-    else:
-        beam = search(_beam_of(options, internal))
-        in_parts = BeamDecoding(beam, pieces) if beam.is_native else None
-
-        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-            found = beam(torch.as_tensor(encoded_BSC), counts, max_symbols=max_symbols, scorers=scorers)
-            return _hypotheses(found, pieces)
-
-    return SearchDecoding(find, pieces, options, scorer, in_parts)
-
-
-def of_host_decoder(decoder: HostDecoder, pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
-    """By a transducer without torch: a beam search, or greedily where there is no beam and one transcript is wanted.
-
-    Raises ConfigError for words or files that cannot be used, for a thorough search, and for a beam where there is no
-    native library.
-    """
-    _refuse_thorough(options)
-    scorer = language_of(pieces, options)
-    internal = internal_weight_of(options, scorer)
-    if not options.beam and options.n_best == 1:
-
-        def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-            how: dict[str, Any] = {"max_symbols": max_symbols, "scorers": scorers, "internal_weight": internal}
-            found = decoder(encoded_BSC, counts, **how)
-            return [[hypothesis_of(one, pieces)] for one in found]
-
-        return SearchDecoding(find, pieces, options, scorer)
-    try:
-        beam = HostBeamSearch(decoder.weights, _beam_of(options, internal), threads=decoder.threads)
-    except ValueError as error:
-        raise ConfigError(f"decoding: {error}") from None
-
-    def search(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-        return _hypotheses(beam(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers), pieces)
-
-    return SearchDecoding(search, pieces, options, scorer, host_search=beam)
-
-
-def _beam_of(options: DecodingOptions, internal_weight: float) -> TransducerBeamOptions:
-    beam = options.beam or max(BEAM, options.n_best)
-    return TransducerBeamOptions(beam=beam, n_best=options.n_best, internal_weight=internal_weight)
-
-
-def _hypotheses(found: Sequence[Sequence[BeamCandidate]], pieces: Pieces) -> list[list[Hypothesis]]:
-    return [[hypothesis_of(c.decoded, pieces)._replace(score=c.score) for c in own] for own in found]
-
-
-def _refuse_thorough(options: DecodingOptions) -> None:
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
+    scorer, weights = language_of(pieces, options), arrays_of(weights)
+    internal = internal_weight_of(options, scorer)
+    if not options.beam and options.n_best == 1:
+        return SearchDecoding(TransducerDecoding(Decoder(weights, threads=threads), pieces, internal), options, scorer)
+    beam = options.beam or max(BEAM, options.n_best)
+    chosen = TransducerBeamOptions(beam=beam, n_best=options.n_best, internal_weight=internal)
+    search = BeamSearch(weights, chosen, threads=threads)
+    return SearchDecoding(BeamDecoding(search, pieces), options, scorer, is_gradual=search.is_native)
 
 
 def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
@@ -241,17 +169,7 @@ def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: D
     scorer = language_of(pieces, options)
     beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=bool(options.thorough))
 
-    def find(encoded_BSC: Frames, counts: list[int], scorers: list, max_symbols: int) -> list[list[Hypothesis]]:
-        log_probs_BSV = log_probs(encoded_BSC)
-        found: list[list[Hypothesis]] = []
-        for b, scorer in enumerate(scorers):
-            own_SV = log_probs_BSV[b, : counts[b]]
-            (hypotheses,) = ctc.beam_search(own_SV[None], [counts[b]], blank=pieces.blank, scorer=scorer, options=beam)
-            found.append([_of_ctc(one, own_SV, pieces) for one in hypotheses])
-        return found
-
-    in_parts = None if beam.thorough else CTCBeamDecoding(log_probs, pieces, beam)
-    return SearchDecoding(find, pieces, options, scorer, in_parts)
+    return SearchDecoding(CTCBeamDecoding(log_probs, pieces, beam), options, scorer, is_gradual=not beam.thorough)
 
 
 class CTCBeamDecoding:
@@ -271,6 +189,17 @@ class CTCBeamDecoding:
         ]
         return DecodingState(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
 
+    def whole(
+        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None], max_symbols: int
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses of every utterance, best first."""
+        found: list[list[Hypothesis]] = []
+        for log_probs_SV, count, scorer in zip(self.log_probs(encoded_BSC), counts, scorers, strict=True):
+            how: dict[str, Any] = {"blank": self.pieces.blank, "scorer": scorer, "options": self.options}
+            (hypotheses,) = ctc.beam_search(log_probs_SV[None, :count], [count], **how)
+            found.append([_of_ctc(one, log_probs_SV[:count], self.pieces) for one in hypotheses])
+        return found
+
     def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here, with its score and alternatives."""
         ends = []
@@ -284,7 +213,7 @@ class CTCBeamDecoding:
     def __call__(
         self,
         encoded_BSC: Frames,
-        frames_B: "Tensor | Sequence[int]",
+        frames_B: Any,
         *,
         progress: DecodingState,
         max_symbols: int = 10,
@@ -320,3 +249,32 @@ def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> 
         [float(entropy_S[start:end].mean()) for _, start, end in spans],
     )
     return hypothesis_of(decoded, pieces)._replace(score=found.score)
+
+
+def decode_parts(
+    parts: Iterable[Frames],
+    greedy: Any,
+    decoder: SearchDecoding | None,
+    pieces: Pieces,
+    *,
+    max_symbols: int,
+    hot_words: tuple[str, ...] = (),
+) -> Hypothesis:
+    """What is in one utterance whose frames [S, C] come in parts, by `decoder`; where there is none, by `greedy`.
+
+    In little memory however many there are, unless the decoder wants all of them.
+    """
+    if decoder is not None and decoder.in_parts is None:
+        kept = decoder.start(1)
+        for frames_SC in parts:
+            decoder(frames_SC[None], [len(frames_SC)], progress=kept)
+        return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
+    decoding, scorer = greedy, None
+    if decoder is not None:
+        decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)
+    progress = decoding.start(1, scorer)
+    found = [
+        decoding(frames_SC[None], [len(frames_SC)], progress=progress, max_symbols=max_symbols)[0]
+        for frames_SC in parts
+    ]
+    return joined([*found, *decoding.end(progress)], pieces)

@@ -6,7 +6,8 @@
         print(update.text, update.pending)
     print(session.finish().text)
 
-Until something can be heard nothing is recognised, as in a recording without sound. Audio is taken in steps of fixed
+Until something can be heard nothing is recognised, as in a recording without sound; pauses are cut as out of recordings
+(`features.longest_pause`), by what has been loudest so far, and cost nothing. Audio is taken in steps of fixed
 size, wherever the feeds end, so their sizes change nothing. What is kept of a stream has constant size. Models that are
 made for it (`network.streaming.lookahead_of`) compute nothing twice; others encode chunks with context on both sides.
 
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from common.audio.silence import Cut, Pauses, StreamPauses
 from common.audio.waveform import INAUDIBLE, AudioError
 from common.devices.precision import float32_math
 from common.recognition.recordings import Recording, is_silent
@@ -56,8 +58,11 @@ class Session:
 
     def __init__(self, pool: "Pool", slot: int, progress: DecodingState) -> None:
         self.pool, self.slot, self.progress = pool, slot, progress
+        keep = pool.asr.keep
+        self.pauses = StreamPauses(keep) if isinstance(keep, Pauses) else None
+        self.fed = 0  # samples
         self.samples_N = np.zeros(0, np.float32)
-        self.first_sample = 0  # of samples_N, counted from the start of the stream
+        self.first_sample = 0  # of samples_N, counted from the start of what is kept of the stream
         self.done = 0  # encoder frames
         self.unheard = 0  # of these, that came before anything could be heard, and were not decoded
         self.first_heard: int | None = None  # sample
@@ -68,7 +73,7 @@ class Session:
 
     @property
     def samples(self) -> int:
-        """Samples fed so far."""
+        """Samples kept so far."""
         return self.first_sample + len(self.samples_N)
 
     def feed(self, samples: np.ndarray | Tensor) -> Update:
@@ -81,6 +86,16 @@ class Session:
     def finish(self) -> Update:
         """Ends the stream, and gives what is left. Raises ValueError if it has ended before."""
         return self.pool.finish([self])[0]
+
+    def add(self, samples_N: np.ndarray, *, last: bool = False) -> None:
+        """Keeps samples of them, or all."""
+        self.fed += len(samples_N)
+        if self.pauses:
+            samples_N = self.pauses.feed(samples_N, last=last)
+        if self.first_heard is None and not is_silent(samples_N):
+            self.first_heard = self.samples + int((np.abs(samples_N) > INAUDIBLE).argmax())
+        if not self.error:
+            self.samples_N = np.concatenate([self.samples_N, samples_N])
 
     def between(self, start: int, stop: int) -> np.ndarray:
         """Samples from `start` to `stop`, zeros before the first."""
@@ -171,17 +186,20 @@ class ChunkedFrames:
 
     def is_ready(self, session: Session) -> bool:
         """Whether the next step's samples are there."""
-        if session.is_over:
+        if self._ends(session):
             return session.done < _frames(self.asr, session.samples)
         return session.samples >= self.size * (session.done + self.chunk + self.lookahead)
+
+    def _ends(self, session: Session) -> bool:
+        """Whether nothing follows what is kept: the stream is over, or pauses for longer than the lookahead."""
+        pause = session.pauses.pause if session.pauses else 0
+        return session.is_over or pause > self.size * self.lookahead
 
     def step(self, sessions: Sequence[Session]) -> StepFrames:
         """The next frames of each, which must be ready."""
         pieces, first, end, stop = [], [], [], []
         for session in sessions:
-            last = UNKNOWN
-            if session.is_over:
-                last = _frames(self.asr, session.samples)
+            last = _frames(self.asr, session.samples) if self._ends(session) else UNKNOWN
             start = max(0, session.done - self.left)
             chunk_end = min(last, session.done + self.chunk)
             all_end = min(last, chunk_end + self.lookahead)
@@ -237,11 +255,7 @@ class Pool:
         taken = [(session, _samples(samples)) for session, samples in feeds]
         self._check([session for session, _ in taken])
         for session, samples_N in taken:
-            if session.first_heard is None and not is_silent(samples_N):
-                audible_N = np.abs(samples_N) > INAUDIBLE
-                session.first_heard = session.samples + int(audible_N.argmax())
-            if not session.error:
-                session.samples_N = np.concatenate([session.samples_N, samples_N])
+            session.add(samples_N)
         return self._updates([session for session, _ in taken])
 
     def finish(self, sessions: Iterable[Session]) -> list[Update]:
@@ -249,6 +263,7 @@ class Pool:
         ending = list(sessions)
         self._check(ending, once=True)
         for session in ending:
+            session.add(np.zeros(0, np.float32), last=True)
             session.is_over = True
         updates = self._updates(ending)
         self._free += [session.slot for session in ending]
@@ -324,9 +339,11 @@ class Pool:
         return Update(words, _text(words), _text(pending), session.error)
 
     def _words(self, session: Session, hypothesis: Hypothesis) -> list[Word]:
-        seconds, unheard = session.samples / self.asr.feature_config.sample_rate, session.unheard
-        recording = Recording("stream", session.samples_N, seconds, unheard * self.asr.seconds_per_frame)
-        return self.asr.words(hypothesis, recording)
+        before = session.unheard * self.asr.seconds_per_frame
+        cuts = [Cut(0.0, 0.0), *(session.pauses.cuts if session.pauses else [])]
+        own = tuple(Cut(cut.at - before, cut.before + before) for cut in cuts)
+        seconds = session.fed / self.asr.feature_config.sample_rate
+        return self.asr.words(hypothesis, Recording("stream", session.samples_N, seconds, own))
 
 
 def _text(words: Sequence[Word]) -> str:

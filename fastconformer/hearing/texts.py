@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 import ctc
+from common.audio.silence import in_recording
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
 from common.text.pieces import Pieces, is_spoken
@@ -76,7 +77,7 @@ def words_of(part: Part, pieces: PromptedPieces, seconds_per_frame: float) -> li
         if pending:
             spans = [Letter("", 0, 1, sure[i]) for i in pending]
             own = words_of_pieces(
-                pieces, [labels[i] for i in pending], spans, first_seconds=0.0, seconds_per_frame=1.0, seconds=1.0
+                pieces, [labels[i] for i in pending], spans, cuts=(), seconds_per_frame=1.0, seconds=1.0
             )
             first, stop = (start, end) if start is not None and end is not None else (0.0, part.seconds)
             words.extend(
@@ -148,13 +149,15 @@ def transcript_of(
     recording: Recording, parts: Sequence[Part], pieces: PromptedPieces, *, language: str, seconds_per_frame: float
 ) -> Transcript:
     """What the parts of a recording say together; other readings only where it is one part."""
-    separator, shift = "" if language in NO_SPACES else " ", recording.first_seconds
+    separator, cuts = "" if language in NO_SPACES else " ", recording.cuts
 
     def alternative(own: Sequence[Part]) -> Alternative:
         words = [words_of(part, pieces, seconds_per_frame) for part in own]
         texts = [" ".join(word.text for word in some) for some in words]
         placed = [
-            word._replace(start=round(word.start + shift, 3), end=round(word.end + shift, 3))
+            word._replace(
+                start=round(in_recording(cuts, word.start), 3), end=round(in_recording(cuts, word.end, is_end=True), 3)
+            )
             for some in words
             for word in some
         ]

@@ -6,14 +6,17 @@ Shapes: B utterances, N sequences of each, S encoder frames, C encoder width, L 
 import ctypes
 import functools
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
-from typing import NamedTuple
+from ctypes import Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ctc import Scorer
-from fastconformer.transducer._decoder_library import NativeNetwork, NetworkStruct, ScorerTables, aligned, functions
+from ctc import Scorer, native
+from ctc.beam import MOST_BEAM
+from fastconformer.transducer._decoder_library import NativeNetwork, ScorerTables, aligned, functions
 from fastconformer.transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
+from fastconformer.transducer.decoder import check_internal_weight
 
 NODES = 1024
 """Room at first for labels of all kept sequences of an utterance, those that several begin with counted once."""
@@ -21,7 +24,44 @@ NODES_EACH = 256
 """More of it for every sequence."""
 MORE_NODES = -1  # TRANSDUCER_BEAM_MORE_NODES, in place of a count
 GROWTH = 8
+ROWS = 256
+"""Sequences of all utterances of a thread that are looked at at once, about."""
 BYTES_EACH = 20  # of a label in the results: its number, frame, duration, confidence and entropy
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransducerBeamOptions:
+    """How much of the search space is looked at."""
+
+    beam: int = 4
+    """Label sequences kept."""
+    n_best: int = 1
+    """Label sequences returned, at most `beam`."""
+    drop: float = -10.0
+    """Sequences, and alignments, whose score is this far below the best are dropped; -inf keeps all that fit."""
+    internal_weight: float = 0.0
+    """Factor of the log-probabilities of the internal language model (prediction network and joint, given a frame of
+    zeros), which are taken off where there is a scorer."""
+    memory: int = 4 << 30
+    """Bytes that an utterance may take whose sequences have so little in common that the usual room is used up."""
+    room: int = 0
+    """Labels, of frames that come in pieces, that are remembered while sequences differ in them; where there are more,
+    the most probable alignment settles the first. 0 for more than speech needs."""
+    instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
+    """Which build of the kernels, for tests."""
+
+    def __post_init__(self) -> None:
+        if self.beam > MOST_BEAM:
+            raise ValueError(f"beam: expected {MOST_BEAM} at most, found {self.beam}")
+        if not 1 <= self.n_best <= self.beam:
+            raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
+        if not self.drop <= 0:
+            raise ValueError(f"drop: expected at most 0, found {self.drop}")
+        check_internal_weight(self.internal_weight)
+        if self.memory < 1:
+            raise ValueError(f"memory: expected at least 1 byte, found {self.memory}")
+        if self.room and self.room <= 2 * self.beam:
+            raise ValueError(f"room: expected more than twice the beam of {self.beam}, or 0, found {self.room}")
 
 
 class BeamOptionsStruct(Structure):
@@ -40,25 +80,12 @@ class BeamOptionsStruct(Structure):
 def beam_functions() -> ctypes.CDLL | None:
     """The CPU library with the beam search declared, or None where it is not built and cannot be."""
     library = functions()
-    if library is None:
-        return None
-    for size in (library.transducer_beam_workspace, library.transducer_beam_state):
-        size.argtypes = (POINTER(NetworkStruct), POINTER(BeamOptionsStruct), POINTER(c_size_t))
-    library.transducer_beam.argtypes = (
-        *(
-            POINTER(NetworkStruct),
-            POINTER(BeamOptionsStruct),
-            c_void_p,
-            c_int64,
-            c_int64,
-            c_int64,
-            c_void_p,
-            c_void_p,
-            c_int32,
-        ),
-        *(c_void_p, c_int64, *(c_void_p,) * 11, POINTER(c_int64)),
-    )
-    return library
+    names = {
+        "transducer_beam_workspace": "ppp",
+        "transducer_beam_state": "ppp",
+        "transducer_beam": "pppnnnppipn" + "p" * 12,
+    }
+    return None if library is None else native.declare(library, names)
 
 
 class BeamResult(NamedTuple):
@@ -79,22 +106,9 @@ class BeamResult(NamedTuple):
 class NativeSearch:
     """The native search with its options."""
 
-    def __init__(
-        self,
-        network: NativeNetwork,
-        *,
-        beam: int,
-        n_best: int,
-        drop: float,
-        slots: int,
-        room: int,
-        memory: int,
-        internal_weight: float = 0.0,
-        instruction_set: str = "automatic",
-    ) -> None:
-        self.network, self.beam, self.slots, self.memory = network, beam, slots, memory
-        self.room = room or 1024 + NODES_EACH * beam
-        self._choice = (beam, n_best, drop), INSTRUCTION_SETS[instruction_set], internal_weight
+    def __init__(self, network: NativeNetwork, options: TransducerBeamOptions) -> None:
+        self.network, self.options = network, options
+        self.room = options.room or 1024 + NODES_EACH * options.beam
 
     def start(self) -> np.ndarray:
         """The state of an utterance before its first frames, bytes."""
@@ -119,8 +133,8 @@ class NativeSearch:
         """
         batch = len(encoded_BSC)
         threads = max(1, min(threads, batch))
-        slots = max(1, min(self.slots, -(-batch // threads)))
-        nodes = NODES + NODES_EACH * self.beam if states is None else self.room
+        slots = max(1, min(ROWS // self.options.beam, -(-batch // threads)))
+        nodes = NODES + NODES_EACH * self.options.beam if states is None else self.room
         choice = self._options(max_symbols, slots, nodes, threads)
         self._check_memory(choice, encoded_BSC.shape[1], states is not None)
         found = _searched(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
@@ -129,10 +143,11 @@ class NativeSearch:
             own, alone = int(frames_B[n]), slice(n, n + 1)
             while found.counts_B[n] == MORE_NODES:
                 choice.nodes *= GROWTH
-                if _bytes("transducer_beam_workspace", self.network, choice) > self.memory:
+                if _bytes("transducer_beam_workspace", self.network, choice) > self.options.memory:
                     raise ValueError(
-                        f"beam: utterance {n}: sequences of {own} frames, {self.beam} of them with little in common, "
-                        f"take more than the {self.memory:,} bytes of `memory`; take a smaller beam or more memory"
+                        f"beam: utterance {n}: sequences of {own} frames, {self.options.beam} of them with little in "
+                        f"common, take more than the {self.options.memory:,} bytes of `memory`; take a smaller beam or "
+                        "more memory"
                     )
                 own_1SC = encoded_BSC[alone, :own]
                 again = _searched(self.network, own_1SC, frames_B[alone], scorers[alone], choice, None, True, n)
@@ -151,15 +166,17 @@ class NativeSearch:
             _bytes("transducer_beam_workspace", self.network, choice) // searched
             + BYTES_EACH * choice.n_best * capacity
         )
-        if needed > self.memory:
+        if needed > self.options.memory:
             raise ValueError(
-                f"beam: {self.beam} sequences, {choice.n_best} of them returned, take {needed:,} bytes for {frames} "
-                f"frames; expected at most the {self.memory:,} of `memory`: take a smaller beam or n_best"
+                f"beam: {self.options.beam} sequences, {choice.n_best} of them returned, take {needed:,} bytes for "
+                f"{frames} frames; expected at most the {self.options.memory:,} of `memory`: take a smaller beam or "
+                "n_best"
             )
 
     def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> BeamOptionsStruct:
-        of_beam, *others = self._choice
-        return BeamOptionsStruct(*of_beam, max_symbols, slots, nodes, threads, *others)
+        own = self.options
+        sizes, kind = (max_symbols, slots, nodes, threads), INSTRUCTION_SETS[own.instruction_set]
+        return BeamOptionsStruct(own.beam, own.n_best, own.drop, *sizes, kind, own.internal_weight)
 
 
 def _bytes(function: str, network: NativeNetwork, choice: BeamOptionsStruct) -> int:

@@ -5,6 +5,7 @@ result.
 """
 
 from ctypes import Structure, byref, c_int64, c_void_p
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ STEPS_AT_ONCE = 16
 """After so many steps the host looks whether all are done."""
 ROWS, WINDOWS = 8, (8, 4, 2, 1)
 """Frames that a block of the output layer takes at once, and how many of them may be one utterance's."""
-NAN, WRONG_LENGTH = -1, -2
+NAN = -1
 
 
 class DeviceBatch(Structure):
@@ -61,28 +62,35 @@ class CudaDecoder:
         self._logit_width = padded(weights.blank + 1) + padded(len(weights.durations))
 
     def _placed(self, array: np.ndarray) -> Placed:
-        tensor = torch.from_numpy(array).to(self._device)
+        tensor = self.moved(array)
         return Placed(tensor, tensor.data_ptr())
 
-    def decode(
-        self, encoded_BSC: Tensor, frames_B: Tensor, network_BX: Tensor, position_B3: Tensor, *, max_symbols: int
-    ) -> DecoderResult:
-        """Decodes a batch, lengths int64; updates the state, `network_BX` and `position_B3` of `DecoderState`.
+    def moved(self, array: np.ndarray) -> Tensor:
+        """The same on the device."""
+        return torch.from_numpy(array).to(self._device)
 
-        Raises ValueError for a length that does not fit, and for an utterance whose frames hold NaN.
+    @torch.no_grad()
+    def decode(
+        self, encoded_BSC: Any, counts_B: np.ndarray, network_BX: Tensor, position_B3: Tensor, *, max_symbols: int
+    ) -> DecoderResult:
+        """Decodes a batch, lengths checked; updates the state, `network_BX` and `position_B3` of `DecoderState`.
+
+        Raises ValueError for an utterance whose frames hold NaN.
         """
         batch, frames, _ = encoded_BSC.shape
+        frames_B = self.moved(counts_B)
         capacity, device = frames * max_symbols, self._device
         window = next(frames for frames in WINDOWS if frames * batch <= ROWS or frames == 1)
         results = torch.empty(3, batch, capacity, dtype=torch.int32, device=device)
         shares = torch.empty(2, batch, capacity, device=device)
-        counts_B = torch.empty(batch, dtype=torch.int64, device=device)
+        found_B = torch.empty(batch, dtype=torch.int64, device=device)
         active_B, emitted_B = torch.empty(2, batch, dtype=torch.int32, device=device)
         pending_BLH = torch.empty(batch, self._layers, self._hidden, device=device)
         logits = torch.empty(batch, window, self._logit_width, device=device)
-        encoded_BSC = F.pad(encoded_BSC.detach().float(), (0, self._missing)).contiguous()
+        encoded_BSC = torch.as_tensor(encoded_BSC).to(device, torch.float32)
+        encoded_BSC = F.pad(encoded_BSC, (0, self._missing)).contiguous()
         projected_BSJ = torch.empty(batch, frames, self._joint, device=device)
-        given = (encoded_BSC, projected_BSJ, frames_B, *results, *shares, counts_B, network_BX, position_B3)
+        given = (encoded_BSC, projected_BSJ, frames_B, *results, *shares, found_B, network_BX, position_B3)
         rooms = (active_B, emitted_B, pending_BLH, logits)
         addresses = [part.data_ptr() for part in (*given, *rooms)]
         known = DeviceBatch(batch, frames, capacity, max_symbols, window, *addresses)
@@ -92,12 +100,8 @@ class CudaDecoder:
             while bool(active_B.any()):
                 call(library.transducer_decode_steps_cuda, *own, STEPS_AT_ONCE, stream)
         position_B3[:, 0] -= frames_B
-        counts = counts_B.cpu()
+        counts = found_B.cpu()
         for n, count in enumerate(counts.tolist()):
-            if count == WRONG_LENGTH:
-                raise ValueError(
-                    f"frames: utterance {n}: expected at least 0 and at most {frames}, found {int(frames_B[n])}"
-                )
             if count == NAN:
                 raise ValueError(f"encoded: utterance {n}: its frames hold NaN")
         longest = int(counts.max()) if batch else 0

@@ -7,7 +7,7 @@ U positions, W outputs of the joint, F frames of a tile.
 import ctypes
 import functools
 from collections.abc import Sequence
-from ctypes import POINTER, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import c_size_t
 
 import torch
 from torch import Tensor
@@ -16,7 +16,6 @@ from ctc import native
 from fastconformer.transducer._library import LIBRARY, load_cuda
 from fastconformer.transducer._loss_library import (
     TransducerLossOptions,
-    TransducerProblem,
     TransducerTargets,
     call,
     problem_of,
@@ -26,15 +25,15 @@ from fastconformer.transducer._loss_library import (
 MOST_DURATIONS = 256
 """`TRANSDUCER_MOST_DURATIONS` of transducer_loss.h."""
 MOST_CELLS = 2**31 - 1
-PROTOTYPES = {
-    "transducer_lattices_bytes_cuda": (POINTER(TransducerProblem), POINTER(c_size_t)),
-    "transducer_loss_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 7),
-    "transducer_begin_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 5),
-    "transducer_read_frames_cuda": (POINTER(TransducerProblem), c_void_p, c_int64, c_int64, *(c_void_p,) * 3),
-    "transducer_walk_cuda": (POINTER(TransducerProblem), *(c_void_p,) * 3),
-    "transducer_gradient_cuda": (POINTER(TransducerProblem), c_void_p, c_void_p, c_int64, c_int64, *(c_void_p,) * 4),
-    "transducer_decode_begin_cuda": (c_void_p, c_void_p, c_void_p),
-    "transducer_decode_steps_cuda": (c_void_p, c_void_p, c_int64, c_void_p),
+ARGUMENTS = {
+    "transducer_lattices_bytes_cuda": "pp",
+    "transducer_loss_cuda": "p" * 8,
+    "transducer_begin_cuda": "p" * 6,
+    "transducer_read_frames_cuda": "ppnnppp",
+    "transducer_walk_cuda": "pppp",
+    "transducer_gradient_cuda": "pppnnpppp",
+    "transducer_decode_begin_cuda": "ppp",
+    "transducer_decode_steps_cuda": "ppnp",
 }
 
 
@@ -47,10 +46,7 @@ def library() -> ctypes.CDLL | None:
 
 def declare(found: ctypes.CDLL) -> ctypes.CDLL:
     """Says which arguments the functions of transducer_loss.h take."""
-    for name, arguments in PROTOTYPES.items():
-        function = getattr(found, name)
-        function.restype, function.argtypes = c_int32, arguments
-    return found
+    return native.declare(found, ARGUMENTS)
 
 
 def serves(logits_BTUW: Tensor) -> bool:

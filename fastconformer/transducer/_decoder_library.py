@@ -8,11 +8,12 @@ Shapes: B utterances, S encoder frames, C encoder width, H prediction network, J
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ctc import native
 from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, arrays_of
@@ -51,18 +52,8 @@ class DecodeOptionsStruct(Structure):
 def functions() -> ctypes.CDLL | None:
     """The CPU library with the decoder declared, or None where it is not built and cannot be."""
     library = load_cpu()
-    if library is None:
-        return None
-    library.transducer_decode_workspace.argtypes = (
-        POINTER(NetworkStruct),
-        POINTER(DecodeOptionsStruct),
-        POINTER(c_size_t),
-    )
-    library.transducer_decode.argtypes = (
-        *(POINTER(NetworkStruct), POINTER(DecodeOptionsStruct), c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
-        *(*(c_void_p,) * 11, POINTER(c_int64)),
-    )
-    return library
+    names = {"transducer_decode_workspace": "ppp", "transducer_decode": "pppnnnpn" + "p" * 12}
+    return None if library is None else native.declare(library, names)
 
 
 class ScorerTables:

@@ -33,11 +33,11 @@ def load_cuda() -> ctypes.CDLL | None:
 
 
 @functools.cache
-def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None) -> None:
+def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None, by: str = "torch") -> None:
     """Says, once per process and purpose, that `what` runs without a kernel: a library is missing, or none has it."""
     reason = "it has no kernel"
     if missing == "cpu":
         reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
     if missing == "cuda":
         reason = f"{LIBRARY.cuda} is missing; `{LIBRARY.command}` makes it where there is nvcc"
-    warnings.warn(f"{what} runs in plain torch, which is slower: {reason}", ctc.SlowPathWarning, stacklevel=4)
+    warnings.warn(f"{what} runs in plain {by}, which is slower: {reason}", ctc.SlowPathWarning, stacklevel=4)

@@ -7,13 +7,14 @@ the blank, then D durations.
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ctc import native
 from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
@@ -46,32 +47,17 @@ class JointInputs(Structure):
     )
 
 
-PROTOTYPES = {
-    "transducer_lattices_bytes": (POINTER(TransducerProblem), POINTER(c_size_t)),
-    "transducer_loss": (POINTER(TransducerProblem), *(c_void_p,) * 6, POINTER(c_int64)),
-    "transducer_workspace_bytes": (POINTER(TransducerProblem), POINTER(c_size_t)),
-    "transducer_gradient": (POINTER(TransducerProblem), *(c_void_p,) * 8),
-    "transducer_lattice_bytes": (POINTER(TransducerProblem), c_int64, c_int64, POINTER(c_size_t)),
-    "transducer_read_cells": (
-        POINTER(TransducerProblem),
-        c_void_p,
-        c_int64,
-        c_int64,
-        c_void_p,
-        c_int64,
-        c_int64,
-        c_void_p,
-    ),
-    "transducer_walk": (
-        *(POINTER(TransducerProblem), c_int64, c_int64, c_void_p, POINTER(c_double), c_void_p),
-        POINTER(c_int64),
-    ),
-    "transducer_joint_workspace_bytes": (POINTER(TransducerProblem), POINTER(JointInputs), POINTER(c_size_t)),
-    "transducer_joint_losses": (POINTER(TransducerProblem), POINTER(JointInputs), *(c_void_p,) * 8),
-    "transducer_cell_gradients": (
-        *(POINTER(TransducerProblem), c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_double, c_void_p),
-        c_void_p,
-    ),
+ARGUMENTS = {
+    "transducer_lattices_bytes": "pp",
+    "transducer_loss": "p" * 8,
+    "transducer_workspace_bytes": "pp",
+    "transducer_gradient": "p" * 9,
+    "transducer_lattice_bytes": "pnnp",
+    "transducer_read_cells": "ppnnpnnp",
+    "transducer_walk": "pnnpppp",
+    "transducer_joint_workspace_bytes": "ppp",
+    "transducer_joint_losses": "p" * 10,
+    "transducer_cell_gradients": "pppnpnndpp",
 }
 
 
@@ -79,12 +65,7 @@ PROTOTYPES = {
 def functions() -> ctypes.CDLL | None:
     """The CPU library with the losses declared, or None where it was never built."""
     library = load_cpu()
-    if library is None:
-        return None
-    for name, arguments in PROTOTYPES.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = c_int32, arguments
-    return library
+    return None if library is None else native.declare(library, ARGUMENTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +81,20 @@ class TransducerLossOptions:
     skip_below: float = 1e-9
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
+
+    @property
+    def arguments(self) -> tuple[int, list[int], float, float, float]:
+        """As operators of torch take them, one after the other; `of` makes options of them."""
+        return self.blank, list(self.durations), self.sigma, self.fastemit, self.skip_below
+
+    @staticmethod
+    def of(
+        blank: int, durations: Sequence[int], sigma: float, fastemit: float, skip_below: float
+    ) -> "TransducerLossOptions":
+        """The options that are these `arguments`."""
+        return TransducerLossOptions(
+            blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
+        )
 
 
 class TransducerTargets(NamedTuple):

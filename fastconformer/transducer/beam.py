@@ -1,49 +1,83 @@
 """Beam search for RNN-T and TDT: the most probable label sequences, with what is known of the language.
 
 Every sequence is summed over its alignments, and equal ones are one; the sum is exact for those that cannot reach
-`max_symbols` on a frame. On a CPU it is one native call for a batch
-(`host_beam.py`, `csrc/decode_beam.cpp`), which other devices copy their frames to; without a compiler,
-`reference.beam_search`.
+`max_symbols` on a frame. It is one native call for a batch, on the CPU (`csrc/decode_beam.cpp`); where the native
+library is missing `reference.beam_search` searches. Needs no torch: frames and weights are tensors or arrays.
 
 Shapes: B utterances, S encoder frames, C encoder width.
 """
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ctc import Scorer
-from fastconformer.hypotheses import DecodedLabels
+from common.text.pieces import Pieces
+from ctc import Scorer, native
+from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of
 from fastconformer.transducer import reference
-from fastconformer.transducer._beam_library import beam_functions
+from fastconformer.transducer._beam_library import BeamResult, NativeSearch, TransducerBeamOptions, beam_functions
+from fastconformer.transducer._decoder_library import NativeNetwork, aligned
 from fastconformer.transducer._library import warn_slow
-from fastconformer.transducer.host_beam import (
-    BeamCandidate,
-    BeamState,
-    HostBeamSearch,
-    TransducerBeamOptions,
-    check,
-    refuse_long_jumps,
-)
-from fastconformer.transducer.host_decoder import scorers_of_all
-from fastconformer.transducer.weights import DecoderWeights, on_host
+from fastconformer.transducer.decoder import check_shape, frame_counts, scorers_of_all
+from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
 
-__all__ = ["BeamCandidate", "BeamSearch", "BeamState", "TransducerBeamOptions"]
+__all__ = ["BeamCandidate", "BeamSearch", "BeamState", "TransducerBeamOptions", "ranked"]
+
+LONGEST_JUMP = 4096
+"""Frames that a label of TDT may take, at most, for the native search."""
+
+
+class BeamCandidate(NamedTuple):
+    """One way to read an utterance: its labels, on their most probable alignment."""
+
+    decoded: DecodedLabels
+    score: float
+    """What candidates are ranked by: log_prob + external."""
+    log_prob: float
+    """Log-probability of the labels, summed over the alignments that the beam kept."""
+    external: float
+    """What the scorer adds: language model, word bonus, penalties, hot words."""
+    settled: int = 0
+    """How many of the first labels all candidates share, and all later ones will, where frames come in pieces."""
+
+
+@dataclass(kw_only=True, slots=True)
+class BeamState:
+    """Where utterances go on whose frames come in pieces. `BeamSearch.start` makes one; every call updates it.
+
+    Its size does not depend on how many frames there were.
+    """
+
+    utterances: list[np.ndarray]
+    """What the native search keeps of each utterance, as bytes."""
+
+    def copy(self) -> "BeamState":
+        """Another one, for frames that may yet change."""
+        return BeamState(utterances=[aligned(utterance) for utterance in self.utterances])
 
 
 class BeamSearch:
     """Prediction network and joint, made ready to search. Weights that change afterwards have no effect."""
 
-    def __init__(self, weights: DecoderWeights, options: TransducerBeamOptions | None = None) -> None:
-        self.options = options or TransducerBeamOptions()
-        self.weights = on_host(weights)
+    def __init__(
+        self, weights: DecoderWeights, options: TransducerBeamOptions | None = None, *, threads: int = 0
+    ) -> None:
+        """`threads`: 0 for as many as torch takes, without torch one for each core.
+
+        Raises ValueError for durations that are too long.
+        """
+        self.options, self.weights, self.threads = options or TransducerBeamOptions(), arrays_of(weights), threads
+        longest = max(weights.durations or (1,))
+        if longest > LONGEST_JUMP:
+            raise ValueError(f"durations: expected at most {LONGEST_JUMP} frames, found {longest}")
         self._native = None
-        refuse_long_jumps(self.weights)
         if beam_functions() is None:
-            warn_slow("fastconformer.BeamSearch", "cpu")
+            warn_slow("fastconformer.BeamSearch", "cpu", by="numpy")
         else:
-            self._native = HostBeamSearch(self.weights, self.options)
+            self._native = NativeSearch(NativeNetwork(self.weights), self.options)
 
     @property
     def is_native(self) -> bool:
@@ -54,13 +88,12 @@ class BeamSearch:
         """The state of `batch` utterances before their first frames. Raises ValueError without the native library."""
         if self._native is None:
             raise ValueError("state: frames that come in pieces need the native library")
-        return self._native.start(batch)
+        return BeamState(utterances=[self._native.start() for _ in range(batch)])
 
-    @torch.no_grad()
     def __call__(
         self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor | Sequence[int],
+        encoded_BSC: Any,
+        frames_B: Any,
         *,
         max_symbols: int = 10,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
@@ -80,28 +113,66 @@ class BeamSearch:
         Raises ValueError for shapes and lengths that do not fit, for an utterance whose frames hold NaN, and for one
         that takes more than `options.memory`.
         """
-        encoded_BSC = encoded_BSC.detach().float().cpu()
-        if self._native is not None:
-            self._native.threads = torch.get_num_threads()
-            return self._native(
-                encoded_BSC.numpy(), frames_B, max_symbols=max_symbols, scorers=scorers, state=state, is_over=is_over
+        batch = len(encoded_BSC)
+        check_shape(self.weights, encoded_BSC.shape, max_symbols)
+        if state is not None and len(state.utterances) != batch:
+            raise ValueError(f"state: expected that of {batch} utterances, found {len(state.utterances)}")
+        if state is None and not is_over:
+            raise ValueError("is_over: expected True without a state to go on from")
+        counts_B = frame_counts(frames_B, *encoded_BSC.shape[:2])
+        each = scorers_of_all(scorers, batch, self.weights.blank)
+        encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
+        if self._native is None:
+            rows = zip(encoded_BSC, counts_B.tolist(), each, strict=True)
+            return [self._by_reference(encoded_SC[:count], scorer, max_symbols) for encoded_SC, count, scorer in rows]
+        if encoded_BSC.size and encoded_BSC.strides[2] != encoded_BSC.itemsize:
+            encoded_BSC = np.ascontiguousarray(encoded_BSC)
+        found = self._native(
+            encoded_BSC,
+            counts_B,
+            each,
+            max_symbols=max_symbols,
+            threads=self.threads or native.threads(),
+            states=None if state is None else state.utterances,
+            is_over=is_over,
+        )
+        if state is None:
+            found.settled_B[:] = 0
+        return _candidates(found, has_durations=bool(self.weights.durations))
+
+    def _by_reference(self, encoded_SC: np.ndarray, scorer: Scorer | None, max_symbols: int) -> list[BeamCandidate]:
+        own = self.options
+        found = reference.beam_search(
+            encoded_SC, self.weights, beam=own.beam, drop=own.drop, max_symbols=max_symbols, scorer=scorer,
+            internal_weight=own.internal_weight,
+        )  # fmt: skip
+        return [BeamCandidate(one.decoded, one.log_prob + one.external, *one[1:]) for one in found[: own.n_best]]
+
+
+def _candidates(found: BeamResult, *, has_durations: bool) -> list[list[BeamCandidate]]:
+    results: list[list[BeamCandidate]] = []
+    for b, count in enumerate(found.counts_B.tolist()):
+        own = []
+        for n in range(count):
+            take = functools.partial(_row, b=b, n=n, length=int(found.lengths_BN[b, n]))
+            log_prob, external = float(found.log_probs_BN[b, n]), float(found.external_BN[b, n])
+            decoded = DecodedLabels(
+                take(found.tokens_BNL),
+                take(found.frames_BNL),
+                take(found.durations_BNL) if has_durations else None,
+                take(found.confidences_BNL),
+                take(found.entropies_BNL),
             )
-        counts_B = check(self.weights, encoded_BSC.shape, frames_B, max_symbols, state, is_over=is_over)
-        each = scorers_of_all(scorers, len(encoded_BSC), self.weights.blank)
-        return [
-            [
-                BeamCandidate(
-                    DecodedLabels(*found[:5]), found.log_prob + found.external, found.log_prob, found.external
-                )
-                for found in reference.beam_search(
-                    encoded_SC[:count],
-                    self.weights,
-                    beam=self.options.beam,
-                    drop=self.options.drop,
-                    max_symbols=max_symbols,
-                    scorer=scorer,
-                    internal_weight=self.options.internal_weight,
-                )[: self.options.n_best]
-            ]
-            for encoded_SC, count, scorer in zip(encoded_BSC, counts_B.tolist(), each, strict=True)
-        ]
+            own.append(BeamCandidate(decoded, log_prob + external, log_prob, external, int(found.settled_B[b])))
+        results.append(own)
+    return results
+
+
+def _row(part_BNL: np.ndarray, *, b: int, n: int, length: int) -> list:
+    return part_BNL[b, n, :length].tolist()
+
+
+def ranked(found: Sequence[BeamCandidate], pieces: Pieces) -> Hypothesis:
+    """The best of what a search found, the others as its alternatives."""
+    best, *others = [hypothesis_of(one.decoded, pieces)._replace(score=one.score) for one in found] or [NOTHING]
+    return best._replace(alternatives=tuple(others))

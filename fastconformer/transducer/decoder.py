@@ -1,65 +1,82 @@
 """Greedy decoding, exact, for RNN-T and TDT: every utterance has a pointer of its own into its frames.
 
-On a CPU it is one native call for a batch (`csrc/decode_kernel.inl`): the joint for rows that are not finished, the
-prediction network for rows that emitted a label, finished rows replaced by utterances that wait, and of few rows a
-window of frames at once. On CUDA the same steps are kernels (`csrc/cuda_decode.cu`). Elsewhere it is plain torch
-(`plain_decoder.py`).
+It is one native call for a batch (`csrc/decode_kernel.inl`): the joint for rows that are not finished, the prediction
+network for rows that emitted a label, finished rows replaced by utterances that wait, and of few rows a window of
+frames at once. On CUDA the same steps are kernels (`csrc/cuda_decode.cu`). Where the native library is missing
+`reference.py` decodes. Needs no torch: frames and weights are tensors or arrays.
 
-Shapes: B utterances, S encoder frames, C encoder width, N labels of the longest result.
+Shapes: B utterances, S encoder frames, C encoder width, X numbers of a state.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ctc import Scorer
-from ctc.inputs import integer_tensor
+from ctc import Scorer, native
+from ctc.inputs import integer_array
 from fastconformer.hypotheses import DecodedLabels
-from fastconformer.transducer import _cuda_decoder, _cuda_library, reference
-from fastconformer.transducer._cuda_decoder import CudaDecoder
-from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, decoded_of, functions, padded
+from fastconformer.transducer import reference
+from fastconformer.transducer._decoder_library import NativeNetwork, decoded_of, functions, padded
 from fastconformer.transducer._library import warn_slow
-from fastconformer.transducer.host_decoder import (
-    SLOTS,
-    WINDOW,
-    check_internal_weight,
-    check_shape,
-    frame_counts,
-    scorers_of_all,
-    window_rows,
-)
-from fastconformer.transducer.plain_decoder import PlainDecoderState, Results, decode_in_torch, start_state
-from fastconformer.transducer.weights import DecoderWeights, on_host
+from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
+
+if TYPE_CHECKING:  # its module needs torch
+    from fastconformer.transducer._cuda_decoder import CudaDecoder
+
+MOST_SYMBOLS = 1000
+"""Labels on a frame, at most: there is room for so many on each, and nobody says a tenth of it."""
 
 
 @dataclass(kw_only=True, slots=True)
 class DecoderState:
     """Where utterances go on whose frames come in pieces. `Decoder.start` makes one; every call updates it."""
 
-    network_BX: Tensor
-    """The prediction network after the labels so far."""
-    position_B3: Tensor
+    network_BX: Any
+    """The prediction network after the labels so far; a tensor of a GPU that decodes, else an array, as below."""
+    position_B3: Any
     """int64: the first frame to come that is not jumped over; labels on it already; whether it has begun."""
-    language_B3: Tensor | None = None
-    """int32: where the scorer of each utterance is, once there are any."""
+    language_B3: Any
+    """int32: where the scorer of each utterance is."""
+    reached: list[reference.Reached] = field(default_factory=list)
+    """The same where there is no native library."""
 
-    def language(self) -> Tensor:
-        """`language_B3`, of utterances that have none that of their start."""
-        if self.language_B3 is None:
-            self.language_B3 = torch.zeros(len(self.position_B3), 3, dtype=torch.int32)
-        return self.language_B3
+    def row(self, row: int) -> "DecoderState":
+        """That of one of the utterances, a copy."""
+        own = (part[[row]] for part in (self.network_BX, self.position_B3, self.language_B3))
+        return _state(own, self.reached[row : row + 1])
+
+    @staticmethod
+    def of(states: Sequence["DecoderState"]) -> "DecoderState":
+        """That of the utterances of several, a copy."""
+        parts = [[state.network_BX, state.position_B3, state.language_B3] for state in states]
+        join: Any = np.concatenate
+        if not isinstance(states[0].network_BX, np.ndarray):
+            import torch
+
+            join = torch.cat
+        return _state(map(join, zip(*parts, strict=True)), [one for state in states for one in state.reached])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the state."""
+        return int(self.network_BX.nbytes + self.position_B3.nbytes)
+
+
+def _state(parts: Any, reached: list[reference.Reached]) -> DecoderState:
+    network_BX, position_B3, language_B3 = parts
+    return DecoderState(network_BX=network_BX, position_B3=position_B3, language_B3=language_B3, reached=reached)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderOptions:
     """How the native decoder works. Nothing of it changes what is found."""
 
-    slots: int = SLOTS
+    slots: int = 32
     """Utterances that a thread decodes at once."""
-    window: int = WINDOW
+    window: int = 4
     """Frames of an utterance that go through the joint at once, at most, where utterances are few."""
     window_rows: int | None = None
     """Frames of all utterances of a thread that do; None for what was fastest."""
@@ -70,35 +87,30 @@ class DecoderOptions:
 class Decoder:
     """Prediction network and joint, made ready to decode greedily. Weights that change afterwards have no effect."""
 
-    def __init__(self, weights: DecoderWeights, options: DecoderOptions | None = None) -> None:
-        self.options = options or DecoderOptions()
-        self.weights = weights
-        self._on_device = CudaDecoder(weights) if _cuda_decoder.serves(weights) else None
-        is_native = self._on_device is None and weights.embedding.is_cpu and functions() is not None
-        self._native = NativeNetwork(weights) if is_native else None
+    def __init__(self, weights: DecoderWeights, options: DecoderOptions | None = None, *, threads: int = 0) -> None:
+        """`threads`: on a CPU; 0 for as many as torch takes, without torch one for each core."""
+        self.options, self.threads = options or DecoderOptions(), threads
+        self._on_device = _on_device(weights)
+        self.weights = arrays_of(weights) if self._on_device is None else weights
+        is_native = self._on_device is None and functions() is not None
+        self._native = NativeNetwork(self.weights) if is_native else None
         if self._on_device is None and self._native is None:
-            device = weights.embedding.device.type
-            is_too_large = _cuda_library.serves(weights.embedding)
-            missing = device if device in ("cpu", "cuda") and not is_too_large else None
-            warn_slow("fastconformer.Decoder", missing)
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the native library decodes, which scorers of frames that come in pieces need."""
-        return self._native is not None
+            warn_slow("fastconformer.Decoder", "cpu", by="numpy")
 
     def start(self, batch: int) -> DecoderState:
         """The state of `batch` utterances before their first frames."""
         hidden, joint = padded(self.weights.embedding.shape[1]), padded(len(self.weights.encoder_weight))
-        device = self.weights.embedding.device
-        network_BX = torch.zeros(batch, 2 * len(self.weights.lstm) * hidden + joint, device=device)
-        return DecoderState(network_BX=network_BX, position_B3=torch.zeros(batch, 3, dtype=torch.int64, device=device))
+        network_BX = np.zeros((batch, 2 * len(self.weights.lstm) * hidden + joint), np.float32)
+        parts: Any = (network_BX, np.zeros((batch, 3), np.int64), np.zeros((batch, 3), np.int32))
+        if self._on_device is not None:
+            parts = map(self._on_device.moved, parts)
+        is_plain = self._on_device is None and self._native is None
+        return _state(parts, [reference.start(self.weights)] * batch if is_plain else [])
 
-    @torch.no_grad()
     def __call__(
         self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor | Sequence[int],
+        encoded_BSC: Any,
+        frames_B: Any,
         *,
         max_symbols: int = 10,
         state: DecoderState | None = None,
@@ -111,108 +123,97 @@ class Decoder:
         labels on a frame the next one is looked at. With `state`, the utterances go on where they were; frames are
         numbered from the first of this call. Of labels that are equally probable the first is emitted.
 
-        `scorers`: one for all, or one for each utterance, over the labels and the blank, on a CPU: once a label is more
-        probable than blank, the one is emitted that is the best with what they add. `internal_weight`, where there are
-        any: factor of the log-probabilities of the internal language model (prediction network and joint, given a frame
-        of zeros), which are taken off.
+        `scorers`: one for all, or one for each utterance, over the labels and the blank, of weights on a CPU: once a
+        label is more probable than blank, the one is emitted that is the best with what they add. `internal_weight`,
+        where there are any: factor of the log-probabilities of the internal language model (prediction network and
+        joint, given a frame of zeros), which are taken off.
 
         Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """
-        weights = self.weights
+        weights, batch = self.weights, len(encoded_BSC)
         check_shape(weights, encoded_BSC.shape, max_symbols)
         check_internal_weight(internal_weight)
-        batch, frames, _ = encoded_BSC.shape
-        frames_B = integer_tensor(frames_B, name="frames")
-        if frames_B.shape != (batch,):
-            raise ValueError(f"frames: expected one for each of {batch} utterances, found {list(frames_B.shape)}")
+        counts_B = frame_counts(frames_B, *encoded_BSC.shape[:2])
         if state is not None and len(state.position_B3) != batch:
             raise ValueError(f"state: expected that of {batch} utterances, found {len(state.position_B3)}")
-        frames_B = frames_B.to(encoded_BSC.device, torch.int64).contiguous()
-        each = scorers_of_all(scorers, batch, weights.blank) if scorers is not None else []
-        if any(each) and self._native is None:
-            return self._decode_by_reference(encoded_BSC, frames_B, max_symbols, state, each, internal_weight)
-        device = weights.embedding.device  # frames that were searched may lie on the host
-        encoded_BSC, frames_B = encoded_BSC.to(device), frames_B.to(device)
+        each = scorers_of_all(scorers, batch, weights.blank)
+        has_durations = bool(weights.durations)
         if self._on_device is not None:
-            kept_state = state or self.start(batch)
-            tensors = (kept_state.network_BX, kept_state.position_B3)
-            found = self._on_device.decode(encoded_BSC, frames_B, *tensors, max_symbols=max_symbols)
-            return decoded_of(found, has_durations=bool(weights.durations))
+            if any(each):
+                raise ValueError("scorers: expected a decoder with weights on a CPU")
+            state = state or self.start(batch)
+            own = (state.network_BX, state.position_B3)
+            found = self._on_device.decode(encoded_BSC, counts_B, *own, max_symbols=max_symbols)
+            return decoded_of(found, has_durations=has_durations)
+        encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
         if self._native is None:
-            return self._decode_in_torch(encoded_BSC, frames_B, max_symbols, state)
-        counts_B = frame_counts(frames_B, batch, frames)
-        encoded_BSC = encoded_BSC.detach().float()
-        if encoded_BSC.stride(2) != 1:
-            encoded_BSC = encoded_BSC.contiguous()
-        kept = None
-        if state is not None:
-            kept = (state.network_BX.numpy(), state.position_B3.numpy(), state.language().numpy())
+            how: Any = {"max_symbols": max_symbols, "scorers": each, "internal_weight": internal_weight}
+            reached = None if state is None else state.reached
+            return reference.greedy(encoded_BSC, counts_B, weights, reached=reached, **how)
+        if encoded_BSC.strides[2] != encoded_BSC.itemsize:
+            encoded_BSC = np.ascontiguousarray(encoded_BSC)
         found = self._native.decode(
-            encoded_BSC.numpy(),
+            encoded_BSC,
             counts_B,
-            kept,
-            each,
+            None if state is None else (state.network_BX, state.position_B3, state.language_B3),
+            each if any(each) else (),
             max_symbols=max_symbols,
             slots=self.options.slots,
             window=self.options.window,
-            window_rows=self.options.window_rows or window_rows(weights),
-            threads=torch.get_num_threads(),
+            window_rows=self.options.window_rows or (6 if has_durations else 24),
+            threads=self.threads or native.threads(),
             instruction_set=self.options.instruction_set,
             internal_weight=internal_weight,
         )
-        return decoded_of(found, has_durations=bool(weights.durations))
+        return decoded_of(found, has_durations=has_durations)
 
-    def _decode_by_reference(
-        self,
-        encoded_BSC: Tensor,
-        frames_B: Tensor,
-        max_symbols: int,
-        state: DecoderState | None,
-        scorers: list[Scorer | None],
-        internal_weight: float,
-    ) -> list[DecodedLabels]:
-        if state is not None:
-            raise ValueError("scorers: frames that come in pieces need the native library, on a CPU")
-        host = on_host(self.weights)
-        return reference.greedy(
-            encoded_BSC.float().cpu(),
-            frames_B,
-            host,
-            max_symbols=max_symbols,
-            scorers=scorers,
-            internal_weight=internal_weight,
-        )
 
-    def _decode_in_torch(
-        self, encoded_BSC: Tensor, frames_B: Tensor, max_symbols: int, state: DecoderState | None
-    ) -> list[DecodedLabels]:
-        batch, layers = len(encoded_BSC), len(self.weights.lstm)
-        fresh = start_state(self.weights, batch)
-        if state is None:
-            results, _ = decode_in_torch(self.weights, encoded_BSC, frames_B, fresh, max_symbols=max_symbols)
-            return self._of_tensors(results)
-        is_new_B1 = state.position_B3[:, 2:] == 0
-        wide, joint = padded(self.weights.embedding.shape[1]), len(self.weights.encoder_weight)
-        hidden_LBH, cell_LBH = (
-            part_BX.view(batch, layers, wide).transpose(0, 1)
-            for part_BX in state.network_BX[:, : 2 * layers * wide].chunk(2, dim=1)
-        )
-        prediction_BJ = state.network_BX[:, 2 * layers * wide :]
-        width = self.weights.embedding.shape[1]
-        before = PlainDecoderState(
-            torch.where(is_new_B1, fresh.hidden_LBH, hidden_LBH[..., :width].to(fresh.hidden_LBH.dtype)),
-            torch.where(is_new_B1, fresh.cell_LBH, cell_LBH[..., :width].to(fresh.cell_LBH.dtype)),
-            torch.where(is_new_B1, fresh.prediction_BJ, prediction_BJ[:, :joint].to(fresh.prediction_BJ.dtype)),
-            state.position_B3[:, 0],
-            state.position_B3[:, 1],
-        )
-        results, after = decode_in_torch(self.weights, encoded_BSC, frames_B, before, max_symbols=max_symbols)
-        hidden_LBH[..., :width], cell_LBH[..., :width] = after.hidden_LBH, after.cell_LBH
-        prediction_BJ[:, :joint] = after.prediction_BJ
-        begun_B = torch.ones_like(after.frame_B)
-        state.position_B3.copy_(torch.stack([after.frame_B - frames_B, after.symbols_B, begun_B], dim=1))
-        return self._of_tensors(results)
+def _on_device(weights: DecoderWeights) -> "CudaDecoder | None":
+    if isinstance(weights.embedding, np.ndarray):
+        return None
+    from fastconformer.transducer import _cuda_decoder
 
-    def _of_tensors(self, results: Results) -> list[DecodedLabels]:
-        found = DecoderResult(*(part.cpu().numpy() for part in results))
-        return decoded_of(found, has_durations=bool(self.weights.durations))
+    return _cuda_decoder.CudaDecoder(weights) if _cuda_decoder.serves(weights) else None
+
+
+def check_shape(weights: DecoderWeights, shape: Sequence[int], max_symbols: int) -> None:
+    """Raises ValueError for frames of this shape, and for a number of labels on a frame, that do not fit."""
+    width = weights.encoder_weight.shape[1]
+    if len(shape) != 3 or shape[2] != width:
+        raise ValueError(f"encoded: expected [utterance, frame, {width}], found shape {list(shape)}")
+    check_max_symbols(max_symbols)
+
+
+def check_max_symbols(number: int) -> None:
+    """Raises ValueError for one that is no number of labels on a frame."""
+    if not isinstance(number, int | np.integer) or not 1 <= number <= MOST_SYMBOLS:
+        expected = f"{MOST_SYMBOLS} at most" if isinstance(number, int) and number > 0 else "1 or more"
+        raise ValueError(f"max_symbols: expected {expected}, found {number}")
+
+
+def frame_counts(frames_B: Any, batch: int, frames: int) -> np.ndarray:
+    """How many of `frames` belong to each utterance, int64. Raises ValueError for what does not fit, and TypeError."""
+    counts_B = integer_array(frames_B, name="frames")
+    if counts_B.shape != (batch,):
+        raise ValueError(f"frames: expected one for each of {batch} utterances, found {list(counts_B.shape)}")
+    for n, count in enumerate(counts_B.tolist()):
+        if not 0 <= count <= frames:
+            raise ValueError(f"frames: utterance {n}: expected at least 0 and at most {frames}, found {count}")
+    return np.ascontiguousarray(counts_B, np.int64)
+
+
+def check_internal_weight(weight: float) -> None:
+    """Raises ValueError for one that is negative, infinite or no number."""
+    if not 0 <= weight < math.inf:
+        raise ValueError(f"internal_weight: expected a number, at least 0, found {weight}")
+
+
+def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int) -> list[Scorer | None]:
+    """One for each utterance. Raises ValueError for another number of them, or of labels."""
+    each = [scorers] * batch if scorers is None or isinstance(scorers, Scorer) else list(scorers)
+    if len(each) != batch:
+        raise ValueError(f"scorers: expected one for each of {batch} utterances, found {len(each)}")
+    for scorer in each:
+        if scorer is not None and len(scorer.labels) not in (labels, labels + 1):
+            raise ValueError(f"scorers: expected {labels} labels, found {len(scorer.labels)}")
+    return each

@@ -1,17 +1,12 @@
-"""How far utterances are decoded whose frames come in pieces. Needs no torch, but where a transducer has made states.
-
-Shapes: B utterances, X numbers of a state.
-"""
+"""How far utterances are decoded whose frames come in pieces, by any head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import ctc
-from fastconformer.transducer.host_beam import BeamState
-
-if TYPE_CHECKING:  # its module needs torch
-    from fastconformer.transducer.decoder import DecoderState
+from fastconformer.transducer.beam import BeamState
+from fastconformer.transducer.decoder import DecoderState
 
 
 class CTCRun(NamedTuple):
@@ -34,7 +29,7 @@ class DecodingState:
     may go on, or its searches."""
 
     frames: list[int]
-    transducer: "DecoderState | None" = None
+    transducer: DecoderState | None = None
     search: BeamState | None = None
     runs: list[CTCRun | None] = field(default_factory=list)
     streams: list[ctc.BeamStream] = field(default_factory=list)
@@ -42,22 +37,11 @@ class DecodingState:
 
     def row(self, row: int) -> "DecodingState":
         """That of one of the utterances, a copy."""
-        state, rows = self.transducer, slice(row, row + 1)
-        if state is not None:
-            language_B3 = None if state.language_B3 is None else state.language_B3[rows].clone()
-            state = replace(
-                state,
-                network_BX=state.network_BX[rows].clone(),
-                position_B3=state.position_B3[rows].clone(),
-                language_B3=language_B3,
-            )
-        search = self.search
-        if search is not None:
-            search = replace(search, utterances=search.utterances[rows]).copy()
+        rows = slice(row, row + 1)
         return DecodingState(
             frames=self.frames[rows],
-            transducer=state,
-            search=search,
+            transducer=None if self.transducer is None else self.transducer.row(row),
+            search=None if self.search is None else BeamState(utterances=self.search.utterances[rows]).copy(),
             runs=self.runs[rows],
             streams=[stream.copy() for stream in self.streams[rows]],
             scorers=self.scorers[rows],
@@ -66,31 +50,19 @@ class DecodingState:
     @property
     def nbytes(self) -> int:
         """Memory of the states."""
-        state, search = self.transducer, self.search
-        of_search = 0 if search is None else sum(utterance.nbytes for utterance in search.utterances)
+        of_search = 0 if self.search is None else sum(utterance.nbytes for utterance in self.search.utterances)
         of_search += sum(stream.memory for stream in self.streams)
-        return of_search + (0 if state is None else state.network_BX.nbytes + state.position_B3.nbytes)
+        return of_search + (0 if self.transducer is None else self.transducer.nbytes)
 
     @staticmethod
     def of(utterances: Sequence["DecodingState"]) -> "DecodingState":
         """That of several utterances, a copy; but states of searches are theirs, and change with it."""
         searches = [each.search for each in utterances if each.search is not None]
         states = [each.transducer for each in utterances if each.transducer is not None]
-        joint = None
-        if states:
-            import torch  # it has made the states
-
-            has_language = any(state.language_B3 is not None for state in states)
-            joint = replace(
-                states[0],
-                network_BX=torch.cat([state.network_BX for state in states]),
-                position_B3=torch.cat([state.position_B3 for state in states]),
-                language_B3=torch.cat([state.language() for state in states]) if has_language else None,
-            )
         return DecodingState(
             frames=[n for each in utterances for n in each.frames],
-            transducer=joint,
-            search=replace(searches[0], utterances=[u for s in searches for u in s.utterances]) if searches else None,
+            transducer=DecoderState.of(states) if states else None,
+            search=BeamState(utterances=[u for s in searches for u in s.utterances]) if searches else None,
             runs=[run for each in utterances for run in each.runs],
             streams=[stream for each in utterances for stream in each.streams],
             scorers=[scorer for each in utterances for scorer in each.scorers],

@@ -89,21 +89,15 @@ def joint_loss(
     if is_native(encoded_BTJ, shape[:3], options, "transducer.joint_loss"):
         losses_B, *_ = _joint_losses_op(
             *(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, *labels),
-            *(options.blank, list(options.durations), options.sigma, options.fastemit, options.skip_below),
+            *options.arguments,
             *(activation, dropout, torch.randint(2**62, (len(encoded_BTJ),)) if dropout else labels.frames_B),
         )
     else:
         if not torch.compiler.is_compiling() and encoded_BTJ.is_cpu:
             _loss_library.check(shape, labels, options)
         hidden_BTUJ = ACTIVATIONS[activation](encoded_BTJ[:, :, None] + predicted_BUJ[:, None])
-        losses_B = plain_losses(
-            F.linear(F.dropout(hidden_BTUJ, dropout), weight_WJ, bias_W),
-            *labels,
-            blank=options.blank,
-            durations=options.durations,
-            sigma=options.sigma,
-            fastemit=options.fastemit,
-        )
+        logits_BTUW = F.linear(F.dropout(hidden_BTUJ, dropout), weight_WJ, bias_W)
+        losses_B = plain_losses(logits_BTUW, labels, options)
     return reduced(losses_B, reduction, encoded_BTJ.dtype)
 
 
@@ -210,9 +204,7 @@ def _joint_losses_op(
     seeds_B: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Losses float64 [B]; then, one utterance behind the other, lattices and kept cells, and sizes [B, 2] of both."""
-    options = TransducerLossOptions(
-        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
-    )
+    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     if _cuda_library.serves(encoded_BTJ):
         joints = BatchJoint(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, labels, activation, dropout, seeds_B)
@@ -273,9 +265,7 @@ def _joint_gradients_op(
     sizes_B2: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the sum of the losses times `scale_B` with respect to the first four."""
-    options = TransducerLossOptions(
-        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
-    )
+    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
     given = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
     wide = torch.promote_types(encoded_BTJ.dtype, torch.float32)
     sums = [torch.zeros(x.shape, dtype=wide, device=x.device) for x in given]

@@ -116,28 +116,11 @@ def _loss(
             check_no_overlap(logits_BTUW)
             logits_BTUW = readable(logits_BTUW)
         wants_gradient = torch.is_grad_enabled() and logits_BTUW.requires_grad
-        losses_B, _ = _losses_op(
-            logits_BTUW,
-            *labels,
-            options.blank,
-            list(options.durations),
-            options.sigma,
-            options.fastemit,
-            options.skip_below,
-            wants_gradient,
-            in_place,
-        )
+        losses_B, _ = _losses_op(logits_BTUW, *labels, *options.arguments, wants_gradient, in_place)
     else:
         if not torch.compiler.is_compiling() and logits_BTUW.is_cpu:
             _loss_library.check(logits_BTUW.shape, labels, options)
-        losses_B = plain_losses(
-            logits_BTUW,
-            *labels,
-            blank=options.blank,
-            durations=options.durations,
-            sigma=options.sigma,
-            fastemit=options.fastemit,
-        )
+        losses_B = plain_losses(logits_BTUW, labels, options)
     return reduced(losses_B, reduction, logits_BTUW.dtype)
 
 
@@ -230,9 +213,7 @@ def _losses_op(
     in_place: bool,
 ) -> tuple[Tensor, Tensor]:
     """The losses, float64 [B], and the lattices that the gradient is made of."""
-    options = TransducerLossOptions(
-        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
-    )
+    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     kernels = _kernels(logits_BTUW)
     found: tuple[Tensor, Tensor] = kernels.losses(readable(logits_BTUW), labels, options, wants_gradient=wants_gradient)
@@ -262,9 +243,7 @@ def _gradient_op(
 ) -> Tensor:
     """The gradient of the sum of the losses times `scale_B`."""
     gradient_BTUW = gradient_like(logits_BTUW)
-    options = TransducerLossOptions(
-        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
-    )
+    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     logits_BTUW = readable(logits_BTUW)
     _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
@@ -291,9 +270,7 @@ def _gradient_in_place_op(
     lattices: Tensor,
 ) -> None:
     """The same, over the logits."""
-    options = TransducerLossOptions(
-        blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
-    )
+    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, logits_BTUW)
 

@@ -5,30 +5,21 @@ all utterances and labels at once, and autograd does the rest. Shapes: B utteran
 W outputs, N = T + U anti-diagonals.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
+
+from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 
 IMPOSSIBLE = -1e30
 """Log-probability of what cannot be: minus infinity would make gradients NaN."""
 
 
-def plain_losses(
-    logits_BTUW: Tensor,
-    targets_BL: Tensor,
-    frames_B: Tensor,
-    labels_B: Tensor,
-    *,
-    blank: int,
-    durations: Sequence[int] = (),
-    sigma: float = 0.0,
-    fastemit: float = 0.0,
-) -> Tensor:
-    """The losses, float64 [B], differentiable; arguments are those of `transducer.tdt_loss`, checked.
+def plain_losses(logits_BTUW: Tensor, labels: TransducerTargets, options: TransducerLossOptions) -> Tensor:
+    """The losses, float64 [B], differentiable, of labels and options that are checked.
 
     Without durations it is RNN-T. An utterance without a path costs infinity, and its gradient is 0.
     """
+    (targets_BL, frames_B, labels_B), durations, fastemit = labels, options.durations, options.fastemit
     frames, positions = logits_BTUW.shape[1:3]
     device = logits_BTUW.device
     frame_T1, position_U = torch.arange(frames, device=device)[:, None], torch.arange(positions, device=device)
@@ -45,7 +36,7 @@ def plain_losses(
     sums_BTU = tokens_BTUV.logsumexp(3)
 
     def score(index_BTU1: Tensor, is_there_BTU: Tensor) -> Tensor:
-        score_BTU = (tokens_BTUV.gather(3, index_BTU1)[..., 0] - sums_BTU).double() - sigma
+        score_BTU = (tokens_BTUV.gather(3, index_BTU1)[..., 0] - sums_BTU).double() - options.sigma
         return score_BTU.masked_fill(~is_there_BTU | is_dead_BTU, IMPOSSIBLE).clamp(min=IMPOSSIBLE)
 
     has_label_BU = position_U < labels_B[:, None]
@@ -53,18 +44,18 @@ def plain_losses(
     width = min(positions, targets_BL.shape[1])
     label_BU[:, :width] = torch.where(has_label_BU[:, :width], targets_BL[:, :width], 0)
     label_BTU = score(label_BU[:, None, :, None].expand(-1, frames, -1, 1), is_cell_BTU & has_label_BU[:, None])
-    blank_BTU = score(torch.full_like(is_cell_BTU, blank, dtype=torch.int64)[..., None], is_cell_BTU)
+    blank_BTU = score(torch.full_like(is_cell_BTU, options.blank, dtype=torch.int64)[..., None], is_cell_BTU)
     if fastemit:
         label_BTU = label_BTU + fastemit * (label_BTU - label_BTU.detach())
-    blanks, labels = {1: blank_BTU}, {0: label_BTU}
+    blanks, spoken = {1: blank_BTU}, {0: label_BTU}
     if durations:
         scores_DBTU = lengths_BTUD.log_softmax(3).double().clamp(min=IMPOSSIBLE).unbind(3)
         blanks = {d: blank_BTU + score for d, score in zip(durations, scores_DBTU, strict=True) if d > 0}
-        labels = {
+        spoken = {
             d: (label_BTU + score).masked_fill(frame_T1 + d >= frames_B[:, None, None], IMPOSSIBLE)
             for d, score in zip(durations, scores_DBTU, strict=True)
         }
-    losses_B = walk(blanks, labels, frames_B, labels_B) * spoils_B
+    losses_B = walk(blanks, spoken, frames_B, labels_B) * spoils_B
     return losses_B + fastemit * losses_B.detach() if fastemit else losses_B
 
 

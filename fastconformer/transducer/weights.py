@@ -5,51 +5,50 @@ Needs no torch.
 Shapes: V labels, H prediction network, C encoder, J joint, W outputs: V labels, blank, then one per duration.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sized
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-if TYPE_CHECKING:  # runtimes without torch decode too
-    from torch import Tensor
-
+Numbers = TypeVar("Numbers", bound=Sized)
+"""torch.Tensor or np.ndarray."""
 Activation = Literal["relu", "tanh", "sigmoid"]
 INTERNAL_MOST = 8.0
 """Largest difference between two labels by the internal language model that counts in greedy decoding, in nats: it does
 not know well what it holds to be next to impossible."""
 
 
-class LSTMLayer(NamedTuple):
+class LSTMLayer(NamedTuple, Generic[Numbers]):
     """One layer of an LSTM with torch's order of the gates (input, forget, cell, output) along the first dimension."""
 
-    input_weight: "Tensor"
+    input_weight: Numbers
     """[4H, H]"""
-    hidden_weight: "Tensor"
+    hidden_weight: Numbers
     """[4H, H]"""
-    input_bias: "Tensor"
+    input_bias: Numbers
     """[4H]"""
-    hidden_bias: "Tensor"
+    hidden_bias: Numbers
     """[4H]"""
 
 
-class DecoderWeights(NamedTuple):
+class DecoderWeights(NamedTuple, Generic[Numbers]):
     """Prediction network and joint. Blank is the output after the V labels: `blank` = V."""
 
-    embedding: "Tensor"
+    embedding: Numbers
     """[V + 1, H]; the row of blank is what stands before the first label."""
-    lstm: tuple[LSTMLayer, ...]
+    lstm: tuple[LSTMLayer[Numbers], ...]
     """First layer first; each starts from zeros."""
-    encoder_weight: "Tensor"
+    encoder_weight: Numbers
     """[J, C]"""
-    encoder_bias: "Tensor"
+    encoder_bias: Numbers
     """[J]"""
-    prediction_weight: "Tensor"
+    prediction_weight: Numbers
     """[J, H]"""
-    prediction_bias: "Tensor"
+    prediction_bias: Numbers
     """[J]"""
-    output_weight: "Tensor"
+    output_weight: Numbers
     """[W, J]"""
-    output_bias: "Tensor"
+    output_bias: Numbers
     """[W]"""
     durations: tuple[int, ...] = ()
     """What the outputs after blank stand for, in frames, ascending; none for RNN-T."""
@@ -66,22 +65,21 @@ MATRICES = tuple(name for name in DecoderWeights._fields if name not in ("lstm",
 
 
 def on_host(weights: DecoderWeights) -> DecoderWeights:
-    """The same weights on the CPU, float32, without gradients."""
-
+    """The same weights as tensors on the CPU, float32, without gradients."""
     return _each(weights, lambda tensor: tensor.detach().float().cpu())
 
 
-def arrays_of(weights: DecoderWeights) -> DecoderWeights:
+def arrays_of(weights: DecoderWeights) -> DecoderWeights[np.ndarray]:
     """The same weights as float32 arrays, of tensors or of arrays."""
     return _each(weights, array_of)
 
 
-def array_of(value: "Tensor | np.ndarray") -> np.ndarray:
+def array_of(value: Any) -> np.ndarray:
     """A tensor of any device as a float32 array; an array as it is."""
     return value if isinstance(value, np.ndarray) else value.detach().float().cpu().numpy()
 
 
-def named(weights: DecoderWeights) -> "dict[str, Tensor]":
+def named(weights: DecoderWeights) -> dict[str, Any]:
     """All of them under one name each, as files hold them."""
     whole = {name: value for name, value in weights._asdict().items() if name in MATRICES}
     layers = {

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from common.data.loading import Failure, SpeechDataset, batch_loader
-from common.data.manifest import ManifestError, Utterance, read_sources
+from common.data.manifest import ManifestError, Utterance, Utterances, read_sources
 from common.features import LogMel
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
@@ -79,7 +79,7 @@ class ClipBatch(NamedTuple):
         return ClipBatch(**rows, failures=[])
 
 
-def read_utterances(sources: Iterable[str], cfg: Config, *, training: bool) -> tuple[list[Utterance], list[str]]:
+def read_utterances(sources: Iterable[str], cfg: Config, *, training: bool) -> tuple[Utterances, list[str]]:
     """The utterances of all `sources`, and one message for everything left out. Raises ManifestError.
 
     Durations are selected in training only.
@@ -89,8 +89,9 @@ def read_utterances(sources: Iterable[str], cfg: Config, *, training: bool) -> t
         sources, root=data.root, on_error=data.on_error, training=training,
         min_seconds=data.min_seconds, max_seconds=data.max_seconds, need_text=True,
     )  # fmt: skip
-    for utterance in utterances:
-        speaker_number(utterance, cfg)
+    _, first = np.unique(utterances.speakers().numbers, return_index=True)
+    for index in sorted(first.tolist()):  # one utterance of each speaker
+        speaker_number(utterances[index], cfg)
     return utterances, messages
 
 

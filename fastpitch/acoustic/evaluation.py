@@ -3,6 +3,7 @@
 import torch
 
 from common.data.batching import evaluation_batches
+from common.data.manifest import Utterances
 from common.devices.distributed import World
 from common.features import LogMel
 from fastpitch.acoustic import data
@@ -35,7 +36,7 @@ def evaluate(model: FastPitch, log_mel: LogMel, dataset: ClipDataset, world: Wor
     """The loss (without its binarisation) and its parts, of all clips together, conditioned as in training."""
     model.eval()
     log_mel.eval()
-    seconds = [utterance.seconds for utterance in dataset.utterances]
+    seconds = Utterances.of(dataset.utterances).seconds
     batches = evaluation_batches(seconds, batch_size=cfg.batch_size, ranks=world.size, rank=world.rank)
     one = torch.ones((), device=world.device)
     sums, counts = torch.zeros(len(Parts._fields), device=world.device), torch.zeros(3, device=world.device)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from common.config import ConfigError
+from common.data.manifest import Utterances
 from common.features import LogMel
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
@@ -91,7 +92,7 @@ class Run:
             self.adversary.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        seconds = [utterance.seconds for utterance in self.train_set.utterances]
+        seconds = Utterances.of(self.train_set.utterances).seconds
         self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
 
     @property

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fastpitch.speaking import sound
-from fastpitch.vocoders.vocoder import Cut, Denoiser, Vocoder
+from fastpitch.vocoders.vocoder import Denoiser, MelSpan, Vocoder
 
 Gain = np.ndarray | None
 """Of every frame of a sentence, [T], as `sound.gain_of_frames` gives it."""
@@ -77,7 +77,7 @@ class Voice:
             yield self._finished(piece_N, position, mel_MT.shape[1], gain_T)
             position += len(piece_N)
 
-    def cuts(self, cuts: Sequence[Cut], gains: Sequence[Gain]) -> list[np.ndarray]:
+    def cuts(self, cuts: Sequence[MelSpan], gains: Sequence[Gain]) -> list[np.ndarray]:
         """The sound of some frames of each of several mel spectrograms, in one batch: what `stream` gives of each."""
         found = self._speak.cuts(cuts, sigma=self.config.sigma, seed=self.config.seed)
         return [

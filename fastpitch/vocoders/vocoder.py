@@ -54,18 +54,18 @@ class LoadedGenerator(NamedTuple):
     delay_samples: int
 
 
-class Cut(NamedTuple):
+class MelSpan(NamedTuple):
     """Frames `start` to `end` of a mel spectrogram [M, T]."""
 
     mel_MT: Tensor
     start: int
     end: int
 
-    def around(self, frames: int) -> "Cut":
+    def around(self, frames: int) -> "MelSpan":
         """With so many frames more on either side, where there are any."""
-        return Cut(self.mel_MT, max(0, self.start - frames), min(self.mel_MT.shape[1], self.end + frames))
+        return MelSpan(self.mel_MT, max(0, self.start - frames), min(self.mel_MT.shape[1], self.end + frames))
 
-    def of(self, wider: "Cut", audio_N: Tensor, hop: int) -> Tensor:
+    def of(self, wider: "MelSpan", audio_N: Tensor, hop: int) -> Tensor:
         """Its own samples of those that a wider one has."""
         return audio_N[(self.start - wider.start) * hop : (self.end - wider.start) * hop]
 
@@ -155,7 +155,7 @@ class Vocoder:
 
         yield from _pieces(voice, mel_BMT.shape[2], chunk_frames, self.context_frames, self.hop_samples)
 
-    def cuts(self, cuts: Sequence[Cut], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
+    def cuts(self, cuts: Sequence[MelSpan], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
         """The audio [N] of some frames of each of several spectrograms, in one batch: what `stream` gives of each."""
         heard = [cut.around(self.context_frames) for cut in cuts]
         rows = [own.mel_MT[:, own.start : own.end].T for own in heard]
@@ -284,7 +284,7 @@ class Denoiser:
 
         yield from _pieces(clean, frames, chunk_frames, self.vocoder.features.n_fft // hop, hop)
 
-    def cuts(self, cuts: Sequence[Cut], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
+    def cuts(self, cuts: Sequence[MelSpan], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
         """As `Vocoder`'s."""
         heard = [cut.around(self.vocoder.features.n_fft // self.vocoder.hop_samples) for cut in cuts]
         said = self.vocoder.cuts(heard, sigma=sigma, seed=seed)

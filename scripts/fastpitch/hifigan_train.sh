@@ -9,6 +9,7 @@
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
+[ -n "${DATASET_DIR:-}${DATA_DIR:-}" ] || published_folder DATASET_PATH LJSpeech-1.1
 flag --data.root DATASET_PATH DATASET_DIR DATA_DIR
 list_flag --data.train TRAIN_FILELIST
 list_flag --data.validation VAL_FILELIST
@@ -34,4 +35,4 @@ precision_flag
 without_effect "the log is always written" LOG_FILE
 without_effect "the log has all epochs" BMARK_EPOCHS_NUM
 without_effect "fine-tuning begins anew: set LEARNING_RATE" FINE_TUNE_LR_FACTOR
-launch fastpitch.hifigan.train "${HIFIGAN_CONFIG:-configs/hifigan/v1.toml}" "${flags[@]}" "$@"
+train fastpitch.vocoders.train "${HIFIGAN_CONFIG:-configs/hifigan/v1.toml}" "${flags[@]}" "$@"

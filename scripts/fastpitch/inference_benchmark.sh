@@ -27,5 +27,6 @@ elif [ "${AMP:-false}" = true ] || [ "${FP16:-false}" = true ]; then flags+=(--p
 fi
 without_effect "128 symbols and 8.05 s are measured" FILELIST PHONE
 without_effect "no script is made of the network; see MODES" TORCHSCRIPT
-without_effect "one process is measured" NUM_GPUS
+without_effect "one process is measured" NUM_GPUS DISTRIBUTED
+without_effect "rows are written in place of a log" LOG_FILE
 exec "$python" -m fastpitch.benchmark "${flags[@]}" "$@"

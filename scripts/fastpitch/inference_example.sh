@@ -44,5 +44,6 @@ without_effect "paths start from the phrase file" DATASET_DIR
 without_effect "no script is made of the network; see MODE" TORCHSCRIPT
 without_effect "lengths vary from batch to batch" CUDNN_BENCHMARK
 without_effect "everything is said once; see inference_benchmark.sh" WARMUP REPEATS
-without_effect "one process speaks" NUM_GPUS
+without_effect "one process speaks" NUM_GPUS DISTRIBUTED
+without_effect "no log is written" LOG_FILE
 exec "$python" -m fastpitch.inference "$filelist" "${flags[@]}" "$@"

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Trains FastPitch on LJSpeech, with the variables of the published script; what is not set keeps the value of the
 # configuration (FASTPITCH_CONFIG, configs/fastpitch/fastpitch.toml).
-#   NUM_GPUS=8 BATCH_SIZE=16 GRAD_ACCUMULATION=2 AMP=true DATASET_PATH=LJSpeech-1.1 bash scripts/fastpitch/train.sh
-# The batch of a step is NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published; the learning rate is made for 256.
+#   NUM_GPUS=8 BATCH_SIZE=16 AMP=true DATASET_PATH=LJSpeech-1.1 OUTPUT_DIR=./output bash scripts/fastpitch/train.sh
+# The batch of a step is NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published, of which 8, 16 and 2 are the values of
+# those that are not set; the learning rate is made for 256. NUM_GPUS is at most the number of GPUs here.
 # ARGS holds further flags. Published variables that have no effect are named when they are set.
 # Further arguments are flags of `python -m fastpitch.train`, whose --help lists them.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
+[ -n "${DATA_DIR:-}" ] || published_folder DATASET_PATH LJSpeech-1.1
 flag --data.root DATASET_PATH DATA_DIR
 list_flag --data.train TRAIN_FILELIST
 list_flag --data.validation VAL_FILELIST
@@ -16,7 +18,8 @@ path_flag --checkpoint CHECKPOINT
 flag --epochs EPOCHS
 flag --epochs_this_job EPOCHS_THIS_JOB
 flag --save_every_epochs EPOCHS_PER_CHECKPOINT
-if [ -n "${GRAD_ACCUMULATION:-}" ]; then
+if [ -n "${BATCH_SIZE:-}${GRAD_ACCUMULATION:-}" ]; then
+  : "${GRAD_ACCUMULATION:=2}"
   BATCH_SIZE=$((${BATCH_SIZE:-16} * GRAD_ACCUMULATION))
 fi
 flag --batch_size BATCH_SIZE
@@ -59,4 +62,4 @@ esac
 precision_flag
 without_effect "the log is always written" LOG_FILE
 # shellcheck disable=SC2086
-launch fastpitch.train "${FASTPITCH_CONFIG:-configs/fastpitch/fastpitch.toml}" "${flags[@]}" ${ARGS:-} "$@"
+train fastpitch.train "${FASTPITCH_CONFIG:-configs/fastpitch/fastpitch.toml}" "${flags[@]}" ${ARGS:-} "$@"

@@ -20,4 +20,4 @@ flag --resume RESUME
 flag --seed SEED
 path_flag --checkpoint CHECKPOINT
 precision_flag
-launch fastpitch.waveglow.train "${WAVEGLOW_CONFIG:-configs/waveglow/waveglow256.toml}" "${flags[@]}" "$@"
+train fastpitch.vocoders.train "${WAVEGLOW_CONFIG:-configs/waveglow/waveglow256.toml}" "${flags[@]}" "$@"

@@ -3,12 +3,18 @@
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-# model_config: MODEL_CONFIG, also by the name of the published YAML or TOML it corresponds to.
+# model_config: sets `config`: MODEL_CONFIG, also by the name of the published YAML or TOML that it corresponds to.
 model_config() {
-  local wanted="${MODEL_CONFIG:-configs/jasper/jasper10x5dr_speedp-online_speca.toml}" ours
-  ours="configs/jasper/$(basename "${wanted%.*}").toml"
-  if [ ! -e "$wanted" ] || [ "${wanted##*.}" != toml ] && [ -e "$ours" ]; then wanted="$ours"; fi
-  printf %s "$wanted"
+  local wanted="${MODEL_CONFIG:-configs/jasper/jasper10x5dr_speedp-online_speca.toml}" name
+  name="$(basename "${wanted%.*}")"
+  config="$wanted"
+  [ "${wanted##*.}" != toml ] || [ ! -e "$wanted" ] || return 0
+  if [ ! -e "configs/jasper/$name.toml" ] && [ -e "configs/jasper/${name%_nomask}.toml" ]; then
+    echo "${0##*/}: $name: without effect: nomask (padding is masked in all models, so that it changes no result)" >&2
+    name="${name%_nomask}"
+  fi
+  config="configs/jasper/$name.toml"
+  [ -e "$config" ] || { echo "error: MODEL_CONFIG is $wanted; expected a TOML file, or a name of configs/jasper" >&2; exit 2; }
 }
 
 # optimizer_flags: OPTIMIZER by its published names.

@@ -24,6 +24,7 @@ need_checkpoint() {
 
 # dataset_input: DATASET in DATA_DIR, as a manifest (ours or the published JSON) or the LibriSpeech folder itself.
 dataset_input() {
+  published_folder DATA_DIR /datasets/LibriSpeech
   [ -n "${DATASET:-}" ] || return 0
   local path
   for path in "${DATA_DIR:-.}/librispeech-$DATASET"{.jsonl,-wav.json,.json} "${DATA_DIR:-.}/$DATASET"; do
@@ -44,7 +45,10 @@ nothing_random() {
 
 # common_flags: those that mean the same in both scripts.
 common_flags() {
-  [ -z "${MODEL_CONFIG:-}" ] || flags+=(--config "$(model_config)")
+  if [ -n "${MODEL_CONFIG:-}" ]; then
+    model_config
+    flags+=(--config "$config")
+  fi
   [ "${CPU:-false}" != true ] || flags+=(--device cpu)
   flag --batch_size BATCH_SIZE
   flag --max_seconds MAX_DURATION

@@ -23,5 +23,5 @@ path_flag --output PREDICTION_FILE
 path_flag --save_logits LOGITS_FILE
 path_flag --save_logits MODELOUTPUT_FILE
 nothing_random
-without_effect "one process transcribes; see evaluation.sh" NUM_GPUS
+without_effect "one process transcribes; see evaluation.sh" NUM_GPUS DISTRIBUTED
 exec "$python" -m jasper.inference "$CHECKPOINT" "${inputs[@]}" "${flags[@]}" "$@"

@@ -12,7 +12,8 @@ set_from_published_positions DATA_DIR DATASET MODEL_CONFIG RESULT_DIR CHECKPOINT
   PRECISION NUM_STEPS MAX_DURATION SEED BATCH_SIZE -- "$@"
 shift "$positions"
 
+model_config
 benchmark_flags
 path_flag --checkpoint CHECKPOINT
-without_effect "one process is measured" NUM_GPUS
-exec "$python" -m jasper.benchmark "$(model_config)" --task inference "${flags[@]}" "$@"
+without_effect "one process is measured" NUM_GPUS DISTRIBUTED
+exec "$python" -m jasper.benchmark "$config" --task inference "${flags[@]}" "$@"

@@ -13,6 +13,9 @@ set_from_positions DATA_DIR MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CU
   EPOCHS SEED BATCH_SIZE LEARNING_RATE GRADIENT_ACCUMULATION_STEPS -- "$@"
 shift "$positions"
 
+model_config
+published_folder DATA_DIR /datasets/LibriSpeech
+[ -n "${RESULT_DIR:-}" ] || published_folder OUTPUT_DIR /results
 flag --data.root DATA_DIR
 flag --output_dir OUTPUT_DIR RESULT_DIR
 path_flag --checkpoint CHECKPOINT
@@ -20,8 +23,8 @@ flag --epochs EPOCHS
 flag --epochs_this_job EPOCHS_THIS_JOB
 [ "${NUM_STEPS:-}" = -1 ] || flag --steps NUM_STEPS
 flag --seed SEED
-if [ -n "${GPU_BATCH_SIZE:-}" ]; then
-  : "${GRAD_ACCUMULATION:=2}"
+if [ -n "${GPU_BATCH_SIZE:-}${GRAD_ACCUMULATION:-}" ] && [ -z "${BATCH_SIZE:-}" ]; then
+  : "${GPU_BATCH_SIZE:=72}" "${GRAD_ACCUMULATION:=2}"
   BATCH_SIZE=$((GPU_BATCH_SIZE * GRAD_ACCUMULATION))
 fi
 flag --batch_size BATCH_SIZE
@@ -53,4 +56,6 @@ without_effect "data are read without DALI" DALI_DEVICE
 without_effect "see --dry_run" PRE_ALLOCATE
 without_effect "there is one implementation" MULTI_TENSOR_EMA
 without_effect "the log has all epochs" BENCHMARK_EPOCHS
-launch jasper.train "$(model_config)" "${flags[@]}" "$@"
+[ -n "${OUTPUT_DIR:-${RESULT_DIR:-}}" ] ||
+  echo "${0##*/}: OUTPUT_DIR is not set: the configuration's, in runs/; /results in the original, which is not here" >&2
+train jasper.train "$config" "${flags[@]}" "$@"

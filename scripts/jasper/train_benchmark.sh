@@ -12,6 +12,7 @@ set_from_positions DATA_DIR MODEL_CONFIG RESULT_DIR CREATE_LOGFILE CUDNN_BENCHMA
   MAX_DURATION SEED BATCH_SIZE LEARNING_RATE GRADIENT_ACCUMULATION_STEPS -- "$@"
 shift "$positions"
 
+model_config
 benchmark_flags
 flag --optim.lr LEARNING_RATE
 flag --ema EMA
@@ -23,6 +24,6 @@ for NUM_GPUS in ${NUM_GPUS_SEQ:-${NUM_GPUS:-1}}; do
     more=()
     [ -z "${ACC_BATCH_SIZE:-}" ] || more+=(--batch_sizes $((ACC_BATCH_SIZE * 8 / NUM_GPUS)))
     [ -z "$accumulation" ] || more+=(--grad_accumulation "$accumulation")
-    (launch jasper.benchmark "$(model_config)" --task training "${flags[@]}" "${more[@]}" "$@")
+    (launch jasper.benchmark "$config" --task training "${flags[@]}" "${more[@]}" "$@")
   done
 done

@@ -22,5 +22,5 @@ without_effect "the audio is MAX_DURATION seconds of noise" DATASET_DIR VALID_SU
 without_effect "the weights are random, on which speed does not depend" FINETUNED_MODEL EMA
 without_effect "nothing is masked" MASK_PROB MASK_CHANNEL_PROB
 without_effect "rows are written in place of a log" LOG_FILE
-without_effect "one process is measured" NUM_GPUS
+without_effect "one process is measured" NUM_GPUS DISTRIBUTED
 exec "$python" -m wav2vec2.benchmark "${MODEL_CONFIG:-configs/wav2vec2/base.toml}" --task inference "${flags[@]}" "$@"

@@ -76,7 +76,7 @@ pretrain() {
   flag --learning.dropout DROPOUT
   flag --learning.attention_dropout ATTENTION_DROPOUT
   flag --learning.extractor_gradient FEATURE_GRAD_MULT
-  launch wav2vec2.pretrain "$1" "${flags[@]}" "${@:2}"
+  train wav2vec2.pretrain "$1" "${flags[@]}" "${@:2}"
 }
 
 # finetune CONFIG ARGUMENT…
@@ -96,7 +96,7 @@ finetune() {
       --schedule.warmup "${WARMUP_UPDATES:-$((${MAX_UPDATE:-0} / 10))}"
       --schedule.hold "${HOLD_UPDATES:-$((${MAX_UPDATE:-0} * 4 / 10))}")
   fi
-  launch wav2vec2.finetune "$1" "${flags[@]}" "${@:2}"
+  train wav2vec2.finetune "$1" "${flags[@]}" "${@:2}"
 }
 
 # training_benchmark NAME SCRIPT ARGUMENT…: trains by SCRIPT without saving, then counts the epochs after warm-up.

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.export import PlainLogMel
 from common.features import NEMO, TTS, LogMel, LogMelConfig, mel_filters, normalize, normalize_moving
 from tests.data import shared
 from tests.host_sync import NoHostSync
@@ -146,47 +145,6 @@ def test_the_noise_floor_is_the_power_that_white_noise_has(cfg):
     power = 2 if cfg.spectrum == "magnitude" else 1  # the mean of magnitudes is below the root of the mean power
     assert (floor - floor[:, :1]).abs().max() < 1e-5
     torch.testing.assert_close((power * heard).exp().mean(1), (power * floor[:, 0]).exp(), rtol=0.25, atol=0)
-
-
-def with_silence(clip, *, seconds, level, before):
-    silence = level * noise(round(16_000 * seconds), seed=1) / 0.1
-    return torch.cat([silence, clip] if before else [clip, silence])[None]
-
-
-@pytest.mark.parametrize(("level", "before"), [(0.0, False), (0.0, True), (1e-5, True), (1e-4, False)])
-@pytest.mark.parametrize("seconds", [0.05, 1.0, 5.0])
-@pytest.mark.parametrize("plain", [False, True])
-def test_silence_does_not_move_the_features_of_what_is_heard(seconds, level, before, plain):
-    log_mel = LogMel(replace(LogMelConfig(), heard_db=40.0)).eval()
-    features_of = PlainLogMel(log_mel) if plain else log_mel
-    clip = noise(64_000) * (1 + torch.arange(64_000) / 4_000).sin()  # frames across its ends are few
-    alone, (n,) = features_of(clip[None], lengths(64_000))
-    audio = with_silence(clip, seconds=seconds, level=level, before=before)
-    found, (n_all,) = features_of(audio, lengths(audio.shape[1]))
-    found = found[0, :, n_all - n : n_all] if before else found[0, :, :n]
-    assert (found - alone[0, :, :n])[:, 3:-3].abs().max() < 0.05
-    assert found.isfinite().all()
-
-
-@pytest.mark.parametrize("kind", ["per_feature", "all_features"])
-@pytest.mark.parametrize("heard_db", [0.0, 30.0])
-def test_statistics_are_those_of_the_heard_frames(kind, heard_db):
-    features = noise(2, 5, 40).mul(10) - 8
-    features[:, :, 10:25] -= 15  # silence: 65 dB
-    frames = lengths(40, 31)
-    for row, n, *found in zip(
-        features, frames, normalize(features, frames, kind, heard_db),
-        normalize_moving(features, frames, 40, kind, heard_db), strict=True,
-    ):  # fmt: skip
-        own = row[:, :n].double()
-        energy = own.exp().sum(0)
-        heard = own[:, energy >= energy.max() * 10 ** (-heard_db / 10)] if heard_db else own
-        assert heard.shape[1] == (n - 15 if heard_db else n)
-        dims = 1 if kind == "per_feature" else (0, 1)
-        expected = (own - heard.mean(dims, keepdim=True)) / (heard.std(dims, keepdim=True) + 1e-5)
-        for each in found:
-            torch.testing.assert_close(each[:, :n].double(), expected, rtol=1e-4, atol=1e-4)
-            assert not each[:, n:].any()
 
 
 def test_features_stay_in_single_precision():

@@ -1,6 +1,5 @@
 """The library and its binding are built, and the C++ tests run under sanitizers."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import ctc
 from ctc import _library
 from ctc._library import LIBRARY
 from ctc.native import build, compilers, find_compiler
+from tests import sanitized
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 
@@ -85,9 +85,4 @@ def test_importing_compiles_nothing_and_prints_nothing():
 @pytest.mark.slow
 @needs_compiler
 def test_the_c_tests_pass_under_sanitizers():
-    environment = os.environ | {"PYTHON": sys.executable}
-    script = LIBRARY.package / "csrc" / "test" / "sanitize.sh"
-    done = subprocess.run(["bash", str(script), "100"], capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    tests = list(script.parent.glob("*_test.cpp"))
-    assert done.stdout.count("all passed") == 2 * len(tests) > 0, done.stdout
+    sanitized.run_programs("ctc", LIBRARY, count=100)

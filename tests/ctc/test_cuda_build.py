@@ -15,5 +15,4 @@ EXPORTED = (
 
 @pytest.mark.slow
 def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
-    symbols = emulation.compile_by_nvcc(LIBRARY, tmp_path / "libctc_cuda.so").read_bytes()
-    assert all(name.encode() in symbols for name in EXPORTED)
+    emulation.compiles_by_nvcc(LIBRARY, tmp_path, EXPORTED)

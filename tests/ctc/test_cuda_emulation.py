@@ -1,7 +1,6 @@
 """The tests of the loss once more, on the source of the CUDA kernels, which an emulator runs on the processor."""
 
 import ctypes
-import subprocess
 
 import numpy as np
 import pytest
@@ -81,9 +80,8 @@ pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    target = tmp_path_factory.mktemp("emulated") / "libctc_cuda_emulated.so"
-    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
+def kernels() -> ctypes.CDLL:
+    return emulation.kernels_of(LIBRARY)
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +197,7 @@ def test_a_star_that_is_a_class_is_refused_by_the_kernels(kernels):
     with pytest.raises(ValueError, match=r"star: expected a number that is no class in \[0, 8\), found 7"):
         _cuda_library.run(logits, arguments, options, None)
     problem = problem_of(logits, arguments, options, None)
-    assert kernels.ctc_loss_cuda(problem, *(None,) * _cuda_library.POINTERS_OF_LOSS) == INVALID_VALUE
+    assert kernels.ctc_loss_cuda(problem, *(None,) * 11) == INVALID_VALUE
     assert kernels.ctc_loss_cuda_workspace(problem, ctypes.c_size_t()) == INVALID_VALUE
 
 
@@ -322,11 +320,7 @@ def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
 
 @pytest.mark.slow
 def test_random_lattices_pass_under_sanitizers(tmp_path):
-    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
-    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
-    done = subprocess.run([program, "40"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all passed" in done.stdout
+    emulation.sanitize_lattices(LIBRARY, tmp_path, count=40)
 
 
 # Autograd on the device

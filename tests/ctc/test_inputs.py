@@ -9,8 +9,6 @@ import torch
 import ctc
 from fastconformer import Decoder
 from fastconformer.transducer.beam import BeamSearch
-from fastconformer.transducer.host_beam import HostBeamSearch
-from fastconformer.transducer.host_decoder import HostDecoder
 from fastconformer.transducer.losses import rnnt_loss, tdt_loss
 from tests.fastconformer.golden import random_weights
 
@@ -52,8 +50,8 @@ OF_LENGTHS = {
     "tdt_loss, target_lengths": lambda n: tdt_loss(LATTICE, 0 * LABELS, [5, 5], n, [0, 1]),
     "fastconformer.Decoder": lambda n: Decoder(WEIGHTS)(ENCODED, n),
     "fastconformer.BeamSearch": lambda n: BeamSearch(WEIGHTS)(ENCODED, n),
-    "fastconformer.HostDecoder": lambda n: HostDecoder(WEIGHTS)(ENCODED.numpy(), n),
-    "fastconformer.HostBeamSearch": lambda n: HostBeamSearch(WEIGHTS)(ENCODED.numpy(), n),
+    "fastconformer.Decoder of arrays": lambda n: Decoder(WEIGHTS)(ENCODED.numpy(), n),
+    "fastconformer.BeamSearch of arrays": lambda n: BeamSearch(WEIGHTS)(ENCODED.numpy(), n),
 }
 
 

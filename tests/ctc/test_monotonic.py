@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 import ctc
-from ctc.monotonic import _load, monotonic_native, monotonic_torch
+from ctc import _native
+from ctc.monotonic import monotonic_native, monotonic_torch
 
 
 def native(*arguments: Tensor) -> Tensor:
-    library = _load()
+    library = _native.load()
     if library is None:
         pytest.skip("the native library is not built: python -m ctc.build")
     return monotonic_native(library, *arguments)
@@ -81,7 +82,7 @@ def test_an_utterance_with_fewer_frames_than_tokens_has_no_durations(search):
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(shape, frames, lengths, message):
-    if len(shape) == 3 and len(frames) == len(lengths) and _load() is None:
+    if len(shape) == 3 and len(frames) == len(lengths) and _native.load() is None:
         pytest.skip("only native code is given memory that it must not leave")
     with pytest.raises(ValueError, match=message):
         ctc.monotonic_alignment(torch.zeros(shape), torch.tensor(frames), torch.tensor(lengths))

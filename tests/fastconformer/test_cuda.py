@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fastconformer.benchmark import heads
+from benchmarks import transducer_heads as heads
 from fastconformer.transducer import _cuda_library
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.losses import rnnt_loss, tdt_loss

@@ -1,16 +1,15 @@
 """The tests of the losses and of the decoder once more, on the CUDA kernels, that an emulator runs on the processor."""
 
 import ctypes
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
 import ctc
+from benchmarks import transducer_heads as heads
 from common.benchmark import peak_memory
-from fastconformer.benchmark import heads
-from fastconformer.transducer import _cuda_decoder, _cuda_library, decoder, joint_tiles, losses, reference
+from fastconformer.transducer import _cuda_decoder, _cuda_library, joint_tiles, losses, reference
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.decoder import Decoder
@@ -29,9 +28,8 @@ EXPORTED = (
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    target = tmp_path_factory.mktemp("emulated") / "libtransducer_cuda_emulated.so"
-    return ctypes.CDLL(str(emulation.compile_emulated(LIBRARY, "cuda_emulated", target, "-shared")))
+def kernels() -> ctypes.CDLL:
+    return emulation.kernels_of(LIBRARY)
 
 
 @pytest.fixture(autouse=True)
@@ -278,23 +276,17 @@ def test_an_empty_batch_is_decoded():
     assert [one.tokens for one in Decoder(weights)(encoded_BSC[:, :0], 0 * frames_B)] == [[]] * 5
 
 
-def test_a_network_too_large_for_the_kernels_is_decoded_in_plain_torch(monkeypatch: pytest.MonkeyPatch):
+def test_a_network_too_large_for_the_kernels_is_decoded_on_the_processor(monkeypatch: pytest.MonkeyPatch):
     weights, *frames = decoder_tests.random_problem(layers=2)
     monkeypatch.setattr(_cuda_decoder, "MOST_LAYERS", 1)
-    monkeypatch.setattr(decoder, "functions", lambda: None)
-    with pytest.warns(ctc.SlowPathWarning, match="fastconformer.Decoder runs in plain torch, .* it has no kernel"):
-        decode = Decoder(weights)
+    decode = Decoder(weights)
+    assert decode._on_device is None
     decoder_tests.assert_same(decode(*frames), reference.greedy(*frames, weights))
 
 
 def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
-    flags = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")  # optimising takes longer
-    program = emulation.compile_emulated(LIBRARY, "cuda_lattices", tmp_path / "lattices", *flags)
-    done = subprocess.run([program, "20"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all passed" in done.stdout
+    emulation.sanitize_lattices(LIBRARY, tmp_path, count=20)
 
 
 def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
-    symbols = emulation.compile_by_nvcc(LIBRARY, tmp_path / "libtransducer_cuda.so").read_bytes()
-    assert all(name.encode() in symbols for name in EXPORTED)
+    emulation.compiles_by_nvcc(LIBRARY, tmp_path, EXPORTED)

@@ -7,8 +7,8 @@ import soundfile
 from common import benchmark, config
 from common.config import ConfigError
 from common.data.manifest import Utterance, write_jsonl
-from fastconformer.benchmark import length
-from fastconformer.benchmark.length import LengthConfig
+from fastconformer import benchmark as length
+from fastconformer.benchmark import LengthConfig
 from tests.fastconformer.checkpoints import archives
 
 
@@ -25,6 +25,7 @@ def flags(*arguments):
     return config.parse_flags(LengthConfig, None, [str(a) for a in arguments], description="")
 
 
+@pytest.mark.slow
 def test_a_row_per_length_has_its_memory_time_and_errors(tmp_path):
     archives.write(tmp_path / "model.nemo", archives.files())
     write_jsonl(tmp_path / "a.jsonl", utterances(tmp_path))

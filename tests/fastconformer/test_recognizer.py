@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import fastconformer
-from common.audio.waveform import AudioError
 from common.devices.precision import DTYPES, cast_for_inference
 from common.runs.checkpoint import CheckpointError
 from fastconformer.hearing.long_audio import ChunkOptions
@@ -208,25 +207,6 @@ def test_what_is_kept_in_float32_lessens_the_error_of_a_precision(precision):
     half.model.encoder = cast_for_inference(asr("tdt").model.encoder, precision)
     whole = (half.encode(*features).encoded_BSC - expected).square().mean()
     assert error < 0.8 * whole
-
-
-def test_numbers_that_are_none_end_one_recording(small):
-    with torch.no_grad():
-        small.model.encoder.blocks[0].norm.weight[0] = float("nan")
-    transcript, silent = small.transcribe([*noise(16_000), np.zeros(8_000, np.float32)])
-    assert transcript.error == "array: the network gives NaN in fp32; its weights are damaged"
-    assert not silent.error
-
-
-def test_what_cannot_be_read_is_skipped_or_raised(small, tmp_path):
-    missing = tmp_path / "no.wav"
-    with pytest.raises(AudioError, match=r"no\.wav"):
-        small.transcribe([missing])
-    transcript, fine = small.transcribe([missing, *noise(1_600)], on_error="skip")
-    assert "no.wav" in transcript.error
-    assert not fine.error
-    with pytest.raises(TypeError, match=r"expected a list of recordings"):
-        small.transcribe("a.wav")
 
 
 def test_weights_that_do_not_fit_their_description_are_named(tmp_path):

@@ -13,7 +13,6 @@ import fastconformer
 from common import config
 from common.augmentation import SpecAugmentConfig
 from common.config import ConfigError
-from common.data.joining import JoinConfig
 from common.data.manifest import ManifestError, read_sources
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
@@ -29,7 +28,7 @@ from fastconformer.train import main
 from tests.fastconformer import golden
 from tests.fastconformer.runs import TOY, toy_config
 from tests.jasper.runs import write_corpus
-from tests.training import assert_same_state, directory_of, events, logged, on_record, state_of
+from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -53,6 +52,7 @@ def trained(corpus, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(trained):
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(trained), recorded, rtol=2e-3)
@@ -67,13 +67,6 @@ def test_batch_statistics_are_those_of_all_processes_unless_told_otherwise(corpu
         assert {type(m) is SyncBatchNorm1d for m in model.modules() if isinstance(m, nn.BatchNorm1d)} == {sync}
 
 
-def test_a_run_directory_describes_itself(corpus, trained):
-    assert config.load(Config, trained / "config.toml") == toy_config(corpus, trained, epochs=4)
-    assert len(logged(trained, "dev_wer")) == len(logged(trained, "dev_ema_wer_ctc")) == 4
-    assert len(logged(trained, "train_transducer")) == len(logged(trained, "train_ctc")) == 12
-    assert {"weights", "ema", "optimizer", "scaler", "progress", "pieces"} <= set(state_of(trained))
-
-
 def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
     path = checkpoint.step_path(trained, "fastconformer", 12)
     averaged, raw = (fastconformer.load(path, device="cpu", ema=ema) for ema in (None, False))
@@ -84,25 +77,7 @@ def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
     assert averaged.pieces.decode(averaged.pieces.encode("red cat")) == "red cat"
 
 
-@pytest.mark.parametrize(
-    ("changes", "join"),
-    [
-        ({}, JoinConfig(probability=0.7, gain_db=3.0)),
-        ({"precision": "bf16"}, JoinConfig()),
-        ({"loss": LossConfig(ctc_epochs=1, omega=0.5)}, JoinConfig()),
-    ],
-)
-def test_a_run_that_was_stopped_ends_in_the_weights_of_one_that_was_not(corpus, tmp_path, changes, join):
-    def run(folder, **others):
-        cfg = toy_config(corpus, tmp_path / folder, **changes, **others)
-        main(replace(cfg, data=replace(cfg.data, join=join)))
-
-    run("whole")
-    for steps in (2, 0):
-        run("parts", steps=steps)
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
-
-
+@pytest.mark.slow
 def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
     for parts in (1, 2):
         cfg = toy_config(corpus, tmp_path / str(parts), epochs=1, grad_accumulation=parts)
@@ -135,6 +110,7 @@ def test_ctc_counts_alone_in_the_epochs_that_are_asked_for(corpus, tmp_path):
     assert total[3:] == pytest.approx([0.7 * t + 0.3 * c for t, c in zip(of_transducer[3:], of_ctc[3:], strict=True)])
 
 
+@pytest.mark.slow
 def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
     start = tmp_path / "tdt_ctc.nemo"
     start.write_bytes((golden.folder() / "tdt_ctc.nemo").read_bytes())
@@ -150,6 +126,7 @@ def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
     assert any("resumed at step 1" in line for line in events(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, monkeypatch):
     from tests.fastconformer.checkpoints import test_huggingface
 
@@ -158,6 +135,7 @@ def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, mon
         main(toy_config(corpus, tmp_path / "run", checkpoint=tmp_path / "theirs"))
 
 
+@pytest.mark.slow
 def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_tokenizer_does(corpus, texts, tmp_path):
     from transformers.convert_slow_tokenizer import ParakeetConverter
 
@@ -183,6 +161,7 @@ def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_t
         pieces.encode("queen")
 
 
+@pytest.mark.slow
 def test_settings_that_a_checkpoint_decides_are_told_in_one_line_unless_asked_otherwise(corpus, trained, tmp_path):
     start = checkpoint.step_path(trained, "fastconformer", 12)
     cfg = toy_config(corpus, tmp_path / "own", checkpoint=start, steps=1)
@@ -232,6 +211,7 @@ def test_pieces_that_cannot_be_learned_are_named(corpus, tmp_path):
         main(replace(cfg, model=replace(cfg.model, pieces=5000)))
 
 
+@pytest.mark.slow
 def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path, epochs=1)
     encoder = replace(cfg.model.encoder, subsampling=8)
@@ -247,12 +227,6 @@ def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_p
         main(cfg)
     main(replace(cfg, output_dir=tmp_path / "skip", data=replace(cfg.data, on_error="skip")))
     assert any("labels do not fit into the" in line for line in events(tmp_path / "skip"))
-
-
-def test_another_model_does_not_go_on_from_a_run(corpus, trained):
-    cfg = toy_config(corpus, trained, epochs=5)
-    with pytest.raises(CheckpointError, match=r"model.encoder.kernel 5 -> 7"):
-        main(replace(cfg, model=replace(cfg.model, encoder=replace(cfg.model.encoder, kernel=7))))
 
 
 def test_damaged_or_foreign_checkpoints_are_named(trained, tmp_path):

@@ -203,7 +203,7 @@ def captions() -> Reader:
             return {"type": "websocket.receive", "bytes": line}
 
     class Ears:
-        sample_rate, name = RATE, "ears"
+        sample_rate, name, keep = RATE, "ears", None
 
     class Hearing:
         ears = Ears()
@@ -301,7 +301,7 @@ def tensors() -> Reader:
     from trt.serving.triton.steps import TritonDecoder, TritonSound
 
     facts = {key: FACTS[key] for key in ("labels", "blank", "separator", "sample_rate", "seconds_per_frame")}
-    sound = TritonSound({"bucket": 500, "features": None}, Path())
+    sound = TritonSound({"bucket": 500, "features": None, "facts": facts}, Path())
     decoder = TritonDecoder({"facts": facts, "inputs": ["log_probs_BSV", "frames_B"]}, Path())
 
     def read(path: Path) -> None:
@@ -312,7 +312,7 @@ def tensors() -> Reader:
         assert request["audio_BN"].shape[1] % 500 == 0
         log_probs_BSV = values[: len(values) // 4 * 4].reshape(1, -1, 4)[:, :, : max(1, n_labels % 5)]
         given = {"log_probs_BSV": log_probs_BSV, "frames_B": np.array([[frames]]), "heard_B": np.array([[heard]])}
-        decoder([given])
+        decoder([given | {"cuts_BK2": np.array([[[0.0, 0.0], [heard, frames]]], float)}])
 
     draw = np.random.default_rng(0)
     seed = np.array([20, RATE, 4], np.int64).tobytes() + draw.standard_normal(80).astype(np.float32).tobytes()

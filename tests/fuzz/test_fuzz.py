@@ -11,6 +11,7 @@ from tests.fuzz.readers import READERS, Reader
 from tests.fuzz.runner import file_of, fuzz, outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_what_comes_in_is_read_or_refused(name):
     found = fuzz(name, seed=0, seconds=6, most=300)
@@ -44,6 +45,7 @@ def _reader(read) -> Reader:
     return Reader([("", b"text")], read, (ValueError,))
 
 
+@pytest.mark.slow
 def test_tracebacks_memory_hangs_and_crashes_are_found(monkeypatch):
     def fails(path: Path) -> None:
         raise KeyError("unforeseen")

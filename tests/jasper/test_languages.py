@@ -38,6 +38,7 @@ def settings(folder, output_dir, *, epochs=60, **data) -> Config:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["russian", "german", "mandarin"])
 def test_letters_of_every_script_are_logged_learned_and_transcribed_back(language, tmp_path, capsys):
     folder = write_manifests(tmp_path / "corpus", language, train=4, validation=2)
@@ -57,6 +58,7 @@ def test_letters_of_every_script_are_logged_learned_and_transcribed_back(languag
     assert told.err[-1].startswith("WER 0.00%: 0 errors in")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["russian", "german", "mandarin"])
 def test_letters_that_are_no_labels_end_a_run_before_its_first_step(language, tmp_path):
     folder = write_manifests(tmp_path / "corpus", language, train=4, validation=2)

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 import ctc
 import jasper
 from common.audio import waveform
 from common.audio.silence import SILENCE_HOP, trim_silence
-from common.audio.waveform import AudioError
-from common.config import ConfigError
-from common.data.manifest import Utterance
 from common.features import LogMel
 from common.recognition.chunks import AudioChunk
 from common.recognition.decoding import DecodingOptions
@@ -107,38 +103,6 @@ def test_chunks_of_a_recording_are_equally_long(tiny):
     assert max(piece.length for piece in pieces) <= 3 * RATE
 
 
-def test_transcripts_come_in_the_order_of_the_recordings(tiny):
-    recordings = [noise(seconds, seed) for seed, seconds in enumerate((3.0, 0.2, 9.0, 1.0, 0.5, 2.0, 0.1))]
-    together = tiny.transcribe(recordings, batch_size=1, chunk_seconds=2.0)
-    assert [t.seconds for t in together] == [3.0, 0.2, 9.0, 1.0, 0.5, 2.0, 0.1]
-    for recording, transcript in zip(recordings, together, strict=True):
-        assert tiny.transcribe([recording], chunk_seconds=2.0) == [transcript]
-
-
-def test_a_stream_reads_only_a_few_recordings_ahead(tiny):
-    taken = []
-
-    def endless():
-        for i in range(10_000):
-            taken.append(i)
-            yield noise(0.2)
-
-    stream = tiny.stream(endless(), batch_size=2)
-    next(stream)
-    stream.close()
-    assert len(taken) <= 2 * 16 + 8  # two windows, and what the readers are ahead
-
-
-def test_words_have_times_and_confidence_within_the_recording(golden, clips):
-    for transcript in golden.transcribe(clips[:2]):
-        assert transcript.text == " ".join(word.text for word in transcript.words)
-        assert all(0 < word.confidence <= 1 for word in transcript.words)
-        edges = [edge for word in transcript.words for edge in (word.start, word.end)]
-        assert edges == sorted(edges)
-        assert edges[0] >= 0
-        assert edges[-1] <= transcript.seconds
-
-
 def test_silence_in_front_moves_the_words_by_its_length(golden, clips):
     samples = waveform.read(clips[0], sample_rate=RATE).samples
     silence = np.zeros(32 * SILENCE_HOP, np.float32)  # silence is cut in steps of this
@@ -148,35 +112,6 @@ def test_silence_in_front_moves_the_words_by_its_length(golden, clips):
     for word, moved in zip(plain.words, later.words, strict=True):
         assert moved.start == pytest.approx(word.start + seconds, abs=2e-3)
         assert moved.end == pytest.approx(word.end + seconds, abs=2e-3)
-
-
-def test_any_sample_rate_and_number_of_channels_is_taken(golden, clips, tmp_path):
-    samples = waveform.read(clips[0], sample_rate=RATE).samples
-    high = waveform.resample(samples, RATE, 96_000)
-    path = tmp_path / "stereo.wav"
-    soundfile.write(path, np.stack([1.5 * high, 0.5 * high], axis=1), 96_000, subtype="FLOAT")
-    (stereo,) = golden.transcribe([path])
-    assert stereo.seconds == pytest.approx(len(samples) / RATE, abs=1e-3)
-    same = golden.transcribe([waveform.read(path, sample_rate=RATE).samples])[0]
-    assert stereo.words == same.words
-
-
-def test_an_utterance_of_a_manifest_is_the_piece_it_names(tiny, tmp_path):
-    samples = noise(4.0)
-    soundfile.write(tmp_path / "a.wav", samples, RATE, subtype="FLOAT")
-    piece = Utterance(id="a@1", audio=tmp_path / "a.wav", seconds=1.5, text="", offset_seconds=1.0)
-    found, whole = tiny.transcribe([piece, tmp_path / "a.wav"])
-    assert found.audio == "a@1"
-    assert found.seconds == 1.5
-    assert found.words == tiny.transcribe([samples[RATE : RATE + RATE * 3 // 2]])[0].words
-    assert whole.seconds == 4.0
-
-
-def test_silence_has_no_words(tiny, golden):
-    for asr in (tiny, golden):
-        (transcript,) = asr.transcribe([np.zeros(RATE, np.float32)], keep_log_probs=True)
-        assert (transcript.text, transcript.words, transcript.seconds, transcript.error) == ("", [], 1.0, "")
-        assert transcript.log_probs_SV.shape == (0, 29)
 
 
 def test_three_samples_are_one_frame(tiny):
@@ -201,45 +136,11 @@ def test_reduced_precision_takes_the_same_steps(tmp_path, precision):
     torch.testing.assert_close(log_probs[0], log_probs[1], rtol=0, atol={"bf16": 1.0, "fp16": 0.1}[precision])
 
 
-def test_an_unreadable_file_stops_or_is_skipped_as_asked(tiny, tmp_path):
-    missing = tmp_path / "missing.wav"
-    with pytest.raises(AudioError, match=r"missing.wav: no such file"):
-        tiny.transcribe([noise(0.5), missing])
-    good, bad, also_good = tiny.transcribe([noise(0.5), missing, noise(0.6)], on_error="skip")
-    assert bad.error == f"{missing}: no such file; expected an audio file"
-    assert (bad.text, bad.words, bad.seconds) == ("", [], 0.0)
-    assert (good.error, also_good.error) == ("", "")
-    assert (good.seconds, also_good.seconds) == (0.5, 0.6)
-
-
-def test_a_network_that_gives_nan_says_so(tmp_path):
-    asr = jasper.load(save_tiny(tmp_path / "a.pt"), device="cpu")
-    asr.model.decoder.bias.fill_(math.nan)
-    (transcript,) = asr.transcribe([noise(0.5)])
-    assert transcript.error == "array: the network gives NaN in fp32; its weights are damaged"
-
-
 def test_a_precision_that_is_too_coarse_for_a_network_says_so(tmp_path):
     asr = jasper.load(save_tiny(tmp_path / "a.pt"), device="cpu", precision="fp16")
     asr.model.decoder.weight_OKI.fill_(6e4)
     (transcript,) = asr.transcribe([noise(0.5)])
     assert transcript.error == "array: the network gives NaN in fp16; take bf16 or fp32"
-
-
-@pytest.mark.parametrize("array", [np.zeros((2, 8), np.float32), np.zeros(0, np.float32), np.full(9, np.nan)])
-def test_an_array_must_be_finite_mono_samples(tiny, array):
-    with pytest.raises(AudioError, match=r"array of shape .*: expected finite mono samples \[N\] at 16000 Hz"):
-        tiny.transcribe([array])
-
-
-def test_one_recording_has_to_be_in_a_list(tiny):
-    with pytest.raises(TypeError, match=r"expected a list of recordings, found one str; put it in \[ \]"):
-        tiny.transcribe("a.flac")
-
-
-def test_an_unknown_device_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="device 'gpu': expected auto, cpu, cuda or cuda:N"):
-        jasper.load(save_tiny(tmp_path / "a.pt"), device="gpu")
 
 
 @pytest.mark.slow
@@ -252,6 +153,7 @@ def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_importing_jasper_takes_little_longer_than_importing_torch():
     assert quickest(1.0, lambda: importing("jasper") - importing("torch")) < 1.0
 

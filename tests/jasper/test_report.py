@@ -63,6 +63,7 @@ def evaluation(hypotheses: dict[str, str]) -> Evaluation:
     return Evaluation(errors, errors, ids, references, list(hypotheses.values()))
 
 
+@pytest.mark.slow
 def test_the_command_writes_one_file_that_needs_nothing_else(run_dir, tmp_path, capsys):
     page_path = tmp_path / "deep" / "report.html"
     said = run(capsys, "jasper.report", run_dir, "-o", page_path, "--workers", "0")

@@ -7,11 +7,10 @@ import torch
 
 from common.data.loading import LoadingError
 from common.runs import checkpoint
-from common.runs.checkpoint import CheckpointError
 from jasper.config import Config
 from jasper.train import main
 from tests.jasper.runs import run_of, toy_config, write_corpus
-from tests.training import assert_average_begins_here, events
+from tests.training import events
 
 CPU = torch.device("cpu")
 
@@ -19,49 +18,6 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@pytest.fixture(scope="module")
-def stopped(corpus, tmp_path_factory) -> Config:
-    """The configuration of a run without average, stopped after two of the three steps of its first epoch."""
-    cfg = toy_config(corpus, tmp_path_factory.mktemp("stopped"), ema=0.0)
-    main(replace(cfg, steps=2))
-    return cfg
-
-
-def test_an_average_that_begins_later_begins_at_the_weights_of_then(stopped):
-    with run_of(replace(stopped, ema=0.9)) as run:
-        assert run.state.progress.step == 2
-        assert_average_begins_here(run)
-
-
-def test_a_run_may_go_on_in_another_precision(stopped):
-    with run_of(replace(stopped, precision="fp16")) as run:
-        assert run.state.progress.step == 2
-    assert "setting changed: precision fp32 -> fp16" in events(stopped.output_dir)
-
-
-def test_what_flags_say_of_the_optimiser_counts_when_a_run_goes_on(stopped):
-    with run_of(replace(stopped, optim=replace(stopped.optim, weight_decay=0.125))) as run:
-        assert [group["weight_decay"] for group in run.learner.optimizer.param_groups] == [0.125]
-        assert len(run.learner.optimizer.state) > 0
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda c: replace(c, model=replace(c.model, blocks=c.model.blocks[:-1])), "model.blocks .* -> "),
-        (lambda c: replace(c, optim=replace(c.optim, kind="adamw")), "optim.kind novograd -> adamw"),
-    ],
-)
-def test_a_checkpoint_of_another_model_or_optimiser_is_one_line(stopped, change, problem):
-    with (
-        pytest.raises(
-            CheckpointError, match=f"does not fit this configuration: .*{problem}.*; take another --output_dir, or"
-        ),
-        run_of(change(stopped)),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(("batch_size", "steps"), [(2, 6), (12, 1), (1, 12)])

@@ -1,4 +1,3 @@
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -8,29 +7,20 @@ import pytest
 import torch
 
 from common import config
-from common.audio import waveform
 from common.augmentation import SpecAugmentConfig
 from common.data.batching import bucketed_batches
-from common.data.loading import LoadingError, loader
+from common.data.loading import loader
 from common.data.manifest import ManifestError
 from common.data.perturbation import PerturbationConfig
 from common.recognition.training import weighted
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from common.training.state import TrainingError
 from jasper.config import Config
 from jasper.run import NAME, Run
 from jasper.train import main, update
 from tests.jasper.runs import TOY, WORDS, toy_config, write_corpus
-from tests.training import (
-    directory_of,
-    events,
-    finish,
-    logged,
-    on_record,
-    run_module,
-    state_of,
-)
+from tests.processes import fork_module, run_module
+from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,19 +32,7 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-def test_a_run_directory_describes_itself(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path)
-    progress = main(cfg)
-    assert (progress.epoch, progress.step) == (2, 6)
-    assert config.load(Config, tmp_path / "config.toml") == cfg
-    assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
-    assert len(logged(tmp_path)) == 6
-    assert len(logged(tmp_path, "dev_wer")) == len(logged(tmp_path, "dev_ema_wer")) == 2
-    state = state_of(tmp_path)
-    assert config.build(Config, state["config"], "checkpoint") == cfg
-    assert {"weights", "ema", "optimizer", "scaler", "progress"} <= set(state)
-
-
+@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=4))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
@@ -78,34 +56,6 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
     for other in updates[1:]:
         for whole, parts in zip(updates[0], other, strict=True):
             torch.testing.assert_close(parts, whole, rtol=1e-3, atol=1e-5)
-
-
-def test_a_transcript_longer_than_its_frames_names_the_utterance_or_is_skipped(tmp_path):
-    root = write_corpus(tmp_path / "corpus", train=8)
-    waveform.write(root / "train-clean" / "1" / "2" / "1-2-0009.flac", 0.1 * np.ones(3200, np.float32), 16000)
-    with (root / "train-clean" / "1" / "2" / "1-2.trans.txt").open("a") as file:
-        file.write("1-2-0009 FAR TOO MANY WORDS FOR A FIFTH OF A SECOND\n")
-    cfg = toy_config(root, tmp_path / "run", batch_size=3)
-    with pytest.raises(
-        TrainingError, match="utterance 1-2-0009: 42 labels do not fit into the 10 encoder frames of .*1-2-0009"
-    ):
-        main(cfg)
-    cfg = replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")
-    main(cfg)
-    told = [event for event in events(tmp_path / "skipping") if "1-2-0009" in event]
-    assert len(told) == 1
-    assert told[0].startswith("left out: utterance 1-2-0009: 42 labels do not fit into the 10 encoder frames")
-    assert "left out: 1 utterances" in events(tmp_path / "skipping")
-
-
-def test_a_damaged_recording_names_the_utterance_or_is_skipped(tmp_path):
-    root = write_corpus(tmp_path / "corpus", train=8)
-    path = root / "train-clean" / "1" / "2" / "1-2-0003.flac"
-    path.write_bytes(path.read_bytes()[:2000])
-    cfg = toy_config(root, tmp_path / "run")
-    with pytest.raises((LoadingError, ManifestError), match="1-2-0003"):
-        main(cfg)
-    assert main(replace(cfg, data=replace(cfg.data, on_error="skip"), output_dir=tmp_path / "skipping")).step > 0
 
 
 def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
@@ -151,21 +101,6 @@ def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configure
         main(replace(other, from_checkpoint="half", output_dir=tmp_path / "third"))
 
 
-def test_the_longest_batch_can_be_tried_first(corpus, tmp_path, capsys):
-    assert main(toy_config(corpus, tmp_path, dry_run=True)).step == 0
-    assert "the longest batch fits: (4, " in capsys.readouterr().out
-    assert checkpoint.saved_steps(tmp_path, "jasper") == []
-
-
-def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path, epochs=5, keep_epochs=(2,))
-    main(cfg)
-    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "jasper")] == [6, 12, 15]
-    best = checkpoint.load(tmp_path / "jasper_best.pt")
-    assert best["progress"]["best"] == min(logged(tmp_path, "dev_ema_wer") + logged(tmp_path, "dev_wer"))
-    assert (best["ema"] is None) == (best["progress"]["best_weights"] == "raw")
-
-
 @pytest.mark.slow
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     """Batch statistics over all processes, and padding to one length, which is part of those statistics."""
@@ -178,10 +113,8 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
         "jasper.train", no_dropout, "--data.root", corpus, "--epochs", 3, "--ema", 0.9, "--data.pad_to_max", "true",
         "--data.max_seconds", 3, "--model.sync_batch_norm", "true",
     )  # fmt: skip
-    one = run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
-    two = run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)
-    finish(one)
-    finish(two)
+    run_module(*shared, "--batch_size", 16, "--output_dir", tmp_path / "one")
+    run_module(*shared, "--batch_size", 8, "--output_dir", tmp_path / "two", processes=2)
     for key in ("train_loss", "dev_loss", "dev_wer", "dev_ema_loss", "dev_ema_wer"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
 
@@ -197,17 +130,16 @@ def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_pa
     batches = bucketed_batches(run.epochs.seconds, batch_size=1, seed=cfg.seed, epoch=0, ranks=2, rank=1)
     bad = run.train_set.utterances[batches[-1][0]]
     bad.audio.write_bytes(bad.audio.read_bytes()[:2000])
-    process = run_module(
+    ended = fork_module(
         "jasper.train", TOY, "--data.root", root, "--epochs", 1, "--batch_size", 1, "--data.on_error", on_error,
         "--output_dir", tmp_path / "run", processes=2,
     )  # fmt: skip
     if on_error == "stop":
-        said, _ = process.communicate(timeout=120)
-        assert process.returncode != 0
-        assert said.count(f"error: utterance {bad.id}: ") == 1
+        assert all(ended.statuses)
+        assert ended.said.count(f"error: utterance {bad.id}: ") == 1
     else:
-        said = finish(process)
-        assert said.count(f"left out: utterance {bad.id}: ") == 1
+        assert ended.statuses == [0, 0], ended.said
+        assert ended.said.count(f"left out: utterance {bad.id}: ") == 1
         assert state_of(tmp_path / "run")["progress"]["step"] == 2
 
 

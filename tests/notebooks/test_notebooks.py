@@ -17,6 +17,7 @@ NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_draws(path, tmp_path, monkeypatch):
     waveform.write(tmp_path / "talk.flac", noise(3.0), 16_000)

@@ -97,6 +97,7 @@ def test_a_worker_of_ray_lists_what_it_cannot_read(checkpoint, corpus, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_ray_gives_what_the_command_gives(checkpoint, corpus, tmp_path):
     pytest.importorskip("ray", reason="the extra ray is not installed")
     one, output = tmp_path / "one.jsonl", tmp_path / "all.jsonl"

@@ -27,7 +27,11 @@ SLURM = {
 
 
 def call(python: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": f"{python.parent}:{os.environ['PATH']}", "SPEECH_PYTHON": str(python)} | variables
+    environment = {
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
+        "SPEECH_PYTHON": str(python),
+        "OUTPUT_DIR": "o",
+    } | variables
     return subprocess.run(["bash", TRAIN], env=environment, capture_output=True, text=True, check=False)
 
 
@@ -99,7 +103,7 @@ def test_what_is_missing_is_one_line(python, variables, message):
 
 
 def test_a_batch_script_without_srun_is_told_that_it_uses_one_node(python):
-    done = call(python, SLURM_JOB_NUM_NODES="2")
+    done = call(python, SLURM_JOB_NUM_NODES="2", NUM_GPUS="1")
     expected = (
         "train.sh: Slurm gave 2 nodes, of which this uses one; start it with srun --ntasks-per-node 1 to use all\n"
     )
@@ -107,6 +111,7 @@ def test_a_batch_script_without_srun_is_told_that_it_uses_one_node(python):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_two_nodes_learn_what_one_with_two_processes_does(tmp_path):
     root = write_corpus(tmp_path / "corpus")
     with socket.socket() as listening:

@@ -15,6 +15,7 @@ from common.data.synthetic import SyntheticConfig
 from common.runs import checkpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow  # the trainings take a quarter of a minute
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,6 @@ def again(first, folder, quickstart):
     return quickstart.Quickstart(size="toy", data_dir=folder / "data", run_dir=folder / "runs")
 
 
-@pytest.mark.slow
 def test_one_command_trains_evaluates_transcribes_and_reports(first, folder):
     run = folder / "runs" / "quickstart-toy"
     for line in ("24 clips to train on, 8 to validate, 8 to test", "epoch    2 | dev ema |", "WER ", "CER ", "In all "):
@@ -140,7 +140,7 @@ def test_another_language_has_its_own_sentences_letters_and_sounds(quickstart, t
     assert runs.acoustic.data.pitch_mean == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_stops_all_trainings_and_the_same_command_ends_in_the_same_weights(first, folder):
     again = folder / "interrupted"
     environment = {**os.environ, "SPEECH_PYTHON": sys.executable, "QUICKSTART_SIZE": "toy", "OMP_NUM_THREADS": "1"}
@@ -164,6 +164,7 @@ def test_ctrl_c_stops_all_trainings_and_the_same_command_ends_in_the_same_weight
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.nightly
 def test_an_error_of_one_training_is_the_message_of_all(first, folder):
     runs = folder / "in_the_way"
     runs.mkdir()
@@ -177,7 +178,7 @@ def test_an_error_of_one_training_is_the_message_of_all(first, folder):
     assert "Traceback" not in ended.stdout + ended.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_quickstart_in_german(quickstart, tmp_path, capsys):
     german = quickstart.Quickstart(size="toy", language="de", data_dir=tmp_path / "data", run_dir=tmp_path / "runs")
     assert quickstart.main(german) == 0

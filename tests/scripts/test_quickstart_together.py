@@ -14,6 +14,7 @@ import pytest
 from common.config import ConfigError
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+pytestmark = pytest.mark.slow  # every process imports torch
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,8 @@ def flags(script: str, python: Path, *arguments: str, **variables: str) -> list[
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("hifigan_train.sh", ["-m", "fastpitch.hifigan.train", "configs/hifigan/v1.toml"]),
-        ("waveglow_train.sh", ["-m", "fastpitch.waveglow.train", "configs/waveglow/waveglow256.toml"]),
+        ("hifigan_train.sh", ["-m", "fastpitch.vocoders.train", "configs/hifigan/v1.toml"]),
+        ("waveglow_train.sh", ["-m", "fastpitch.vocoders.train", "configs/waveglow/waveglow256.toml"]),
     ],
 )
 def test_without_variables_the_configuration_decides_everything(python, script, expected):
@@ -65,7 +65,7 @@ def test_another_configuration_and_flags_of_today_are_passed_on(python):
 
 def test_several_gpus_are_a_torchrun(python):
     assert flags("waveglow_train.sh", python, NUM_GPUS="4")[:7] == [
-        "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "4", "-m", "fastpitch.waveglow.train",
+        "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "4", "-m", "fastpitch.vocoders.train",
     ]  # fmt: skip
 
 

@@ -15,6 +15,16 @@ from tests.trt.serving.running import Served, noise, served
 from trt.export import command
 from trt.serve import ServeConfig
 
+TAKE_SECONDS = {"voice", "pieces", "hybrid"}
+"""Fixtures that export several models: tests that use them are slow."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if TAKE_SECONDS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 Head = Literal["auto", "transducer", "ctc"]
 Decode = Literal["log_probs", "greedy"]
 

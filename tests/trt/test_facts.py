@@ -27,6 +27,8 @@ def written(path, facts, outputs=4):
         ("samples_per_frame", 10**12, "samples_per_frame is 1000000000000; expected 1 or more"),
         ("seconds_per_frame", float("nan"), "seconds_per_frame is nan; expected a number above 0"),
         ("trim_silence", "no", "trim_silence is no; expected true or false"),
+        ("longest_pause", -1, "longest_pause is -1; expected 0 or more"),
+        ("pause_db", 0, "pause_db is 0; expected a number above 0"),
     ],
 )
 def test_a_fact_of_another_kind_is_named(tmp_path, name, value, message):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import onnx
 import pytest
 
 from common.audio import waveform
+from jasper import load
 from tests.trt.serving.running import noise
 from tests.trt.serving.triton.test_triton import needs_triton
 from trt.export import command
@@ -41,6 +43,20 @@ def exported(jasper, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def without_pauses(exported, jasper):
+    """The recogniser that cuts pauses, in torch, from samples and from features."""
+    for name in ("samples", "features"):
+        model = onnx.load(exported / f"{name}.onnx")
+        told = {p.key: p.value for p in model.metadata_props} | {"longest_pause": "0.1", "pause_db": "25.0"}
+        onnx.helper.set_model_props(model, told)
+        onnx.save(model, exported / f"{name}_cut.onnx")
+    asr = load(jasper, device="cpu")
+    features = replace(asr.config.features, longest_pause=0.1, pause_db=25.0)
+    asr.config = replace(asr.config, features=features)
+    return asr
+
+
 def steps_of(folder: Path):
     """The models as Triton would call them one after the other, in this process."""
 
@@ -53,9 +69,9 @@ def steps_of(folder: Path):
             tensors |= found
             tensors = {key: value for key, value in tensors.items() if key != "audio"}
             if name == "sound":
-                heard = tensors.pop("heard_B")
+                told = {key: tensors.pop(key) for key in ("heard_B", "cuts_BK2")}
             if name == "network":
-                tensors = {**found, "heard_B": heard}
+                tensors = {**found, **told}
         return json.loads(tensors["transcript"].tobytes())
 
     return run
@@ -70,6 +86,21 @@ def test_the_steps_give_what_the_recogniser_gives(exported, jasper, clips, tmp_p
         assert found["text"] == expected.text
         assert [word[:3] for word in found["words"]] == [list(word[:3]) for word in expected.words]
     assert run(np.zeros(16_000, np.float32))["text"] == ""
+
+
+@pytest.mark.parametrize("source", ["samples", "features"])
+def test_pauses_are_cut_alike_by_checkpoint_file_and_steps(exported, without_pauses, tmp_path, source):
+    main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / f"{source}_cut.onnx", backend="python"))
+    zeros_N, said_N = np.zeros(12_000, np.float32), noise(3.0)
+    given_N = np.concatenate([zeros_N, said_N, zeros_N, said_N, zeros_N])
+    expected, plain = without_pauses.transcribe([given_N, np.concatenate([said_N, zeros_N[:1600], said_N])])
+    assert expected.text
+    assert expected.words[-1].end > plain.words[-1].end + 1.0
+    (file,) = Recognizer(exported / "samples_cut.onnx").stream([given_N])
+    found = steps_of(tmp_path / "models")(given_N)
+    for text, words in ((file.text, file.words), (found["text"], found["words"])):
+        assert text == expected.text
+        assert [tuple(word[:3]) for word in words] == [tuple(word[:3]) for word in expected.words]
 
 
 @pytest.mark.parametrize(

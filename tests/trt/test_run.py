@@ -194,6 +194,17 @@ def test_subtitles_and_json_go_to_a_folder_and_what_cannot_be_read_is_told(jaspe
     assert json.loads((tmp_path / "b.json").read_text())["duration"] == 2.1
 
 
+def test_the_error_rate_of_a_manifest_is_that_of_the_checkpoint(jasper, recordings, tmp_path, capsys):
+    manifest = tmp_path / "m.jsonl"
+    lines = [{"audio_filepath": str(recordings / f"{name}.flac"), "duration": 1, "text": "So 2 a!"} for name in "ab"]
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(RunConfig(model=jasper.with_suffix(".onnx"), inputs=(manifest,))) == 0
+    ours = capsys.readouterr().err.splitlines()[-1]
+    assert inference(InferenceConfig(model=jasper, inputs=(manifest,), device="cpu")) == 0
+    assert ours == capsys.readouterr().err.splitlines()[-1]
+    assert ours.startswith("WER ")
+
+
 def test_what_is_no_recognizer_is_one_line(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"\x00 not a model")
     with pytest.raises(ModelError, match=r"m\.onnx: cannot be loaded: "):
@@ -216,7 +227,7 @@ def test_what_is_no_recognizer_is_one_line(tmp_path):
     ("flags", "message"),
     [
         ([], "nothing to transcribe; name audio files, folders or manifests after the model"),
-        (["a.wav", "--batch_size", "0"], "batch_size = 0, chunk_seconds = None: expected above 0"),
+        (["a.wav", "--batch_size", "0"], "batch_size = 0: expected above 0"),
         (["a.wav", "--output", "a", "--output_dir", "b"], "output and output_dir: expected one of them, found both"),
     ],
 )

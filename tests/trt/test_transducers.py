@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-import torch
 
 import ctc
 from common.audio import waveform
@@ -18,9 +17,7 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from ctc.ngram import estimate
 from fastconformer.recognizer import load
-from fastconformer.transducer import host_beam, host_decoder, reference
-from fastconformer.transducer.decoder import Decoder
-from fastconformer.transducer.host_decoder import HostDecoder
+from fastconformer.transducer import _library, decoder, reference
 from fastconformer.transducer.weights import named, of_named
 from tests.fastconformer import golden
 from tests.jasper import test_nemo_import
@@ -102,20 +99,13 @@ def test_a_transducer_searches_as_at_home(kind, hybrid, recordings):
     assert_same_searches(hybrid, "transducer", [kind], recordings)
 
 
-def test_a_beam_of_a_transducer_needs_a_compiler_and_says_so(hybrid, monkeypatch):
-    monkeypatch.setattr(host_beam, "beam_functions", lambda: None)
-    with pytest.raises(
-        ConfigError, match=r"^decoding: a beam of a transducer needs .*libtransducer\.so, which is missing"
-    ):
-        loading.load(hybrid).decoder(SEARCHES["beam"])
-
-
 def test_greedy_decoding_with_words_to_favour_is_the_same_without_a_compiler(hybrid, recordings, monkeypatch):
     options = SEARCHES["hot words"]
     native = loading.load(hybrid)
     expected = list(native.stream(recordings, decoder=native.decoder(options)))
-    monkeypatch.setattr(host_decoder, "functions", lambda: None)
-    with pytest.warns(ctc.SlowPathWarning, match="transducers decode in numpy"):
+    monkeypatch.setattr(decoder, "functions", lambda: None)
+    _library.warn_slow.cache_clear()
+    with pytest.warns(ctc.SlowPathWarning, match="fastconformer.Decoder runs in plain numpy, which is slower"):
         plain = loading.load(hybrid)
     found = list(plain.stream(recordings, decoder=plain.decoder(options)))
     assert [one.text for one in found] == [one.text for one in expected]
@@ -211,46 +201,6 @@ def test_it_runs_where_torch_cannot_be_imported(hybrid, recordings):
     assert (done.returncode, done.stderr) == (0, "")
     expected = load(golden.folder() / "tdt_ctc.nemo", device="cpu").transcribe(recordings[:1])[0].text
     assert done.stdout == f"{recordings[0]}\t{expected}\n"
-
-
-@pytest.mark.parametrize("is_native", [True, False])
-@pytest.mark.parametrize("durations", [(), (0, 1, 2, 4)])
-def test_arrays_decode_as_tensors_do_natively_and_in_numpy(is_native, durations, monkeypatch):
-    if not is_native:
-        monkeypatch.setattr(host_decoder, "functions", lambda: None)
-    weights = golden.random_weights(labels=40, durations=durations, layers=2, seed=1)
-    encoded_BSC, frames = 2 * torch.randn(4, 40, 12, generator=torch.Generator().manual_seed(0)), [40, 31, 0, 7]
-    expected = Decoder(weights)(encoded_BSC, frames, max_symbols=3)
-    assert sum(len(one.tokens) for one in expected) > 20
-    if is_native:
-        decoder = HostDecoder(weights)
-    else:
-        with pytest.warns(ctc.SlowPathWarning, match="transducers decode in numpy, which is slower"):
-            decoder = HostDecoder(weights)
-    whole, state = decoder(encoded_BSC.numpy(), frames, max_symbols=3), decoder.start(4)
-    early = [min(13, count) for count in frames]
-    first = decoder(encoded_BSC[:, :13].numpy(), early, max_symbols=3, state=state)
-    later = decoder(
-        encoded_BSC[:, 13:].numpy(), [n - m for n, m in zip(frames, early, strict=True)], max_symbols=3, state=state
-    )
-    for one, other, start, end in zip(expected, whole, first, later, strict=True):
-        assert one[:3] == other[:3]
-        assert one.tokens == start.tokens + end.tokens
-        assert one.frames == start.frames + [13 + frame for frame in end.frames]
-        assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
-        assert one.entropies == pytest.approx(other.entropies, abs=1e-4)
-    letters = [chr(97 + i) for i in range(40)]
-    model = estimate([letters[i : i + 9] for i in range(0, 30, 3)], order=3)
-    scorer = ctc.Scorer(letters, model=model, options=ctc.ScorerOptions(unit="token"))
-    how = {"scorers": scorer, "internal_weight": 0.4}
-    assert [one[:3] for one in decoder(encoded_BSC.numpy(), frames, **how)] == [
-        one[:3] for one in Decoder(weights)(encoded_BSC, frames, **how)
-    ]
-    with pytest.raises(ValueError, match="internal_weight: expected a number, at least 0, found -1"):
-        decoder(encoded_BSC.numpy(), frames, internal_weight=-1)
-    encoded_BSC[1, 3, 2] = torch.nan
-    with pytest.raises(ValueError, match="encoded: utterance 1: its frames hold NaN"):
-        decoder(encoded_BSC.numpy(), frames)
 
 
 def test_what_a_checkpoint_says_of_itself_decides_its_family(tmp_path, jasper, voice):

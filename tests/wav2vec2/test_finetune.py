@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import jiwer
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -12,8 +11,9 @@ from common.devices.distributed import World
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from common.training.state import TrainingError
-from tests.training import assert_same_state, events, finish, logged, run_module, state_of
-from tests.wav2vec2.runs import CONFIGS, SHAPE, WORDS, assert_float32, finetune_config, pretrain_config, run_of
+from tests.processes import run_module
+from tests.training import assert_same_state, events, logged, state_of
+from tests.wav2vec2.runs import CONFIGS, SHAPE, WORDS, finetune_config, pretrain_config, run_of
 from wav2vec2 import pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Plan, SubBatch, loader
@@ -34,6 +34,7 @@ def pretrained(corpus, tmp_path_factory):
     return folder / "wav2vec2_step00000001.pt"
 
 
+@pytest.mark.slow
 def test_a_pretrained_model_learns_to_write_and_its_checkpoint_transcribes(corpus, tmp_path, pretrained):
     main(finetune_config(corpus, tmp_path, pretrained=pretrained, ema=0.9))
     for key in ("loss", "wer", "cer"):
@@ -68,23 +69,18 @@ def test_settings_that_the_pretrained_model_decides_are_told_unless_asked_otherw
     assert any("wav2vec2.* (12)" in line for line in events(tmp_path / "half"))
 
 
-@pytest.mark.parametrize(("precision", "stop_at"), [("fp32", 1), ("fp32", 4), ("bf16", 3), ("fp16", 3)])
-def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_stopping(
-    corpus, tmp_path, pretrained, precision, stop_at
+@pytest.mark.parametrize("stop_at", [1, 4])
+def test_stopping_before_and_after_the_thaw_gives_bitwise_the_weights_of_never_stopping(
+    corpus, tmp_path, pretrained, stop_at
 ):
-    learning = {"dropout": 0.1, "layer_drop": 0.3, "input_dropout": 0.1, "final_dropout": 0.1}
     cfg = finetune_config(
-        corpus, tmp_path / "whole", max_updates=5, update_freq=2, pretrained=pretrained, ema=0.9, learning=learning,
-        precision=precision, freeze_updates=2, mask={"channel_prob": 0.2, "channel_length": 2},
-        data={"validation": ()},
-    )  # fmt: skip
+        corpus, tmp_path / "whole", max_updates=5, pretrained=pretrained, freeze_updates=2, data={"validation": ()}
+    )
     main(cfg)
     stopped = replace(cfg, output_dir=tmp_path / "stopped")
     assert main(replace(stopped, stop_at=stop_at)).step == stop_at
     main(replace(stopped, pretrained=None))  # the checkpoint says what the model is
     assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
-    assert_float32(state_of(tmp_path / "whole"))
-    assert np.isfinite(logged(tmp_path / "whole")).all()
 
 
 def test_at_first_only_the_output_layer_learns_then_all_but_the_extractor(corpus, tmp_path, pretrained):
@@ -131,7 +127,7 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch_also_across_the_
     main(cfg)
     cfg = replace(cfg, output_dir=tmp_path / "two", concat_batches=2)
     (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
-    finish(run_module("wav2vec2.finetune", tmp_path / "cfg.toml", processes=2))
+    run_module("wav2vec2.finetune", tmp_path / "cfg.toml", processes=2)
     for key in ("train_loss", "dev_loss", "dev_wer"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-3), key
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.processes import run_python
+from tests.processes import fork_module
 from tests.wav2vec2.small import ctc_model
 from tests.wav2vec2.test_inference import save
 from wav2vec2 import load
@@ -17,9 +17,9 @@ def test_two_processes_write_what_one_does_and_both_know_what_failed(tmp_path):
     for i, file in enumerate(files):
         soundfile.write(file, np.random.default_rng(i).normal(0, 0.1, 8000 * (3 - i)), 16_000)
     texts = [t.text for t in load(model, device="cpu").transcribe(files)]
-    words = ["-m", "wav2vec2.inference", model, *files, tmp_path / "no.wav", "--device", "cpu"]
+    words = ["wav2vec2.inference", model, *files, tmp_path / "no.wav", "--device", "cpu"]
     words += ["--output", tmp_path / "text", "--save_logits", tmp_path / "logits"]
-    statuses, told = run_python(*words)
+    statuses, told = fork_module(*words, processes=2)
     assert statuses == [1, 1], told
     assert told[0][-1] == "error: 1 of 4 could not be transcribed"
     assert not [line for line in told[1] if "no.wav" in line or line.startswith("error:")]

@@ -1,4 +1,3 @@
-import json
 import runpy
 import warnings
 from dataclasses import replace
@@ -16,59 +15,20 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from common.training.state import TrainingError
 from tests.data import shared
-from tests.training import (
-    assert_all_finite,
-    assert_same_state,
-    events,
-    finish,
-    logged,
-    on_record,
-    run_module,
-    state_of,
-)
-from tests.wav2vec2.runs import CONFIGS, SHAPE, assert_float32, finetune_config, pretrain_config, run_of
+from tests.processes import run_module
+from tests.training import assert_same_state, events, logged, on_record, state_of
+from tests.wav2vec2.runs import CONFIGS, SHAPE, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Plan, SubBatch, loader
 from wav2vec2.losses import pretraining_loss
 from wav2vec2.pretrain import evaluate, main, update
-from wav2vec2.recognizer import load
 from wav2vec2.run_config import PretrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_run_directory_describes_itself_and_its_checkpoint_loads(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path, ema=0.9)
-    assert main(cfg).step == 6
-    assert config.load(PretrainConfig, tmp_path / "config.toml") == cfg
-    assert {"torch", "device", "commit", "processes"} <= set(json.loads((tmp_path / "environment.json").read_text()))
-    assert len(logged(tmp_path)) == 6
-    for key in ("loss", "accuracy", "code_perplexity"):
-        assert len(logged(tmp_path, f"dev_{key}")) == len(logged(tmp_path, f"dev_ema_{key}")) == 2
-    _, newest = checkpoint.saved_steps(tmp_path, "wav2vec2")[-1]
-    model = load(newest, ema=False).model
-    assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in state_of(tmp_path)["weights"].items())
-
-
-@pytest.mark.parametrize(("precision", "stop_at"), [("fp32", 1), ("fp32", 4), ("bf16", 3), ("fp16", 3)])
-def test_stopping_at_any_update_and_resuming_gives_bitwise_the_weights_of_never_stopping(
-    corpus, tmp_path, precision, stop_at
-):
-    learning = {"dropout": 0.1, "layer_drop": 0.3, "input_dropout": 0.1, "feature_dropout": 0.1}
-    cfg = pretrain_config(
-        corpus, tmp_path / "whole", max_updates=5, update_freq=2, concat_batches=1, ema=0.9, learning=learning,
-        precision=precision, mask={"channel_prob": 0.2, "channel_length": 2}, data={"validation": ()},
-    )  # fmt: skip
-    main(cfg)
-    stopped = replace(cfg, output_dir=tmp_path / "stopped")
-    assert main(replace(stopped, stop_at=stop_at)).step == stop_at
-    main(stopped)
-    assert_same_state(state_of(tmp_path / "whole"), state_of(tmp_path / "stopped"))
-    assert_float32(state_of(tmp_path / "whole"))
-    assert np.isfinite(logged(tmp_path / "whole")).all()
-
-
+@pytest.mark.slow
 def test_the_toy_goes_through_real_speech(tmp_path):
     folder = str(shared("data/librispeech-untranscribed-mini/LibriSpeech"))
     cfg = config.load(PretrainConfig, CONFIGS / "toy_pretrain.toml")
@@ -99,6 +59,7 @@ def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp
         assert message in line
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path / "here", max_updates=2)
     main(cfg)
@@ -131,7 +92,7 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path
     main(cfg)
     cfg = replace(cfg, output_dir=tmp_path / "two", concat_batches=2, batches_per_update=4)
     (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
-    finish(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2))
+    run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2)
     for key in ("train_loss", "train_code_perplexity", "train_grad_norm", "dev_loss", "dev_accuracy"):
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-4), key
 
@@ -140,16 +101,6 @@ def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(pretrain_config(corpus, tmp_path, max_updates=12, data={"validation": ()}))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
-
-
-def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(corpus, tmp_path):
-    cfg = pretrain_config(
-        corpus, tmp_path, every={"save_steps": 1}, max_updates=50, clip_norm=0.0, optim={"lr": 1e30},
-        schedule={"kind": "constant", "warmup": 0.0},
-    )  # fmt: skip
-    with pytest.raises(TrainingError, match=r"(the loss is (nan|inf).* at step \d+; utterances train-\d\d|not finite)"):
-        main(cfg)
-    assert_all_finite(tmp_path, "wav2vec2")
 
 
 def test_the_batch_of_a_loss_that_is_not_finite_is_saved(corpus, tmp_path, monkeypatch):
@@ -176,14 +127,6 @@ def test_gradients_that_overflow_at_any_scale_end_the_run(corpus, tmp_path, monk
     message = "gradients overflow in fp16 at update 1 even with a loss scale of 1e-05: lower the learning rate, or"
     with pytest.raises(TrainingError, match=message):
         main(pretrain_config(corpus, tmp_path, precision="fp16"))
-
-
-def test_milestones_the_last_two_and_the_best_are_kept(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path, every={"save_steps": 1}, keep_steps=(2,), max_updates=6)
-    main(cfg)
-    assert [step for step, _ in checkpoint.saved_steps(tmp_path, "wav2vec2")] == [2, 5, 6]
-    best = checkpoint.load(tmp_path / "wav2vec2_best.pt")
-    assert best["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
 
 
 def test_nothing_is_saved_in_a_measurement(corpus, tmp_path):
@@ -224,23 +167,6 @@ def test_too_little_data_for_an_update_is_told(corpus, tmp_path):
         BatchingError, match=r"16 utterances make \d+ sub-batches of up to 32000 samples, and an update"
     ):
         main(cfg)
-
-
-def test_a_run_with_checkpoints_of_another_is_refused_or_resumed(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path, max_updates=1)
-    main(cfg)
-    with pytest.raises(CheckpointError, match="holds checkpoints of an earlier run, up to step 1; go on from them"):
-        main(replace(cfg, resume=False))
-    wider = replace(cfg, model=replace(SHAPE, ffn_dim=48))
-    with pytest.raises(
-        CheckpointError, match="does not fit this configuration: model.ffn_dim 32 -> 48; take another --output_dir, or"
-    ):
-        main(wider)
-    other_heads = replace(cfg, model=replace(SHAPE, heads=4))  # whose weights have the same shapes
-    with pytest.raises(CheckpointError, match="model.heads 2 -> 4; take another --output_dir, or"):
-        main(other_heads)
-    with pytest.raises(CheckpointError, match="optim.kind adamw -> lamb"):
-        main(replace(cfg, optim=replace(cfg.optim, kind="lamb")))
 
 
 def test_a_run_goes_on_with_other_batches_at_the_same_part_of_the_epoch(corpus, tmp_path):

@@ -12,7 +12,7 @@ from common.runs import checkpoint, run_directory
 from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory
 from common.training import loop
-from tests.training import assert_same_state, events, logged, state_of
+from tests.training import assert_same_state, logged, state_of
 from tests.wav2vec2.runs import finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain, run
 from wav2vec2.corpus.batches import loader
@@ -54,6 +54,7 @@ def best_of(folder):
     return checkpoint.load(folder / "wav2vec2_best.pt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 4, 5])
 @pytest.mark.parametrize("validate_steps", [0, 1])
 def test_sigterm_saves_without_a_validation_which_the_next_job_makes_up_for(
@@ -108,17 +109,6 @@ def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, 
     assert state_of(tmp_path)["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
 
 
-def test_a_finished_run_says_so_and_does_nothing_more(short_epochs, tmp_path):
-    cfg = short_epochs(tmp_path)
-    pretrain.main(cfg)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
-    scores = logged(tmp_path, "dev_loss")
-    assert pretrain.main(cfg).step == 5
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == before
-    assert logged(tmp_path, "dev_loss") == scores
-    assert "finished at step 5: there is nothing to do" in events(tmp_path)
-
-
 def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, tmp_path, monkeypatch):
     drawn, loaders, plans, load = [], [], run.training_plans, run.loader
     monkeypatch.setattr(
@@ -130,6 +120,7 @@ def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, 
     assert len(loaders) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_at", [1, 2, 3])
 def test_workers_that_are_epochs_ahead_change_nothing_across_a_stop(short_epochs, tmp_path, stop_at):
     cfg = short_epochs(tmp_path / "whole", data={"validation": ()})

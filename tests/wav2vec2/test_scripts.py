@@ -24,7 +24,10 @@ from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 
 SCRIPTS = REPOSITORY / "scripts" / "wav2vec2"
 PRETRAIN = ("pretrain_base", "pretrain_large")
-FINETUNE = ("finetune_base_960h", "finetune_base_100h", "finetune_base_10h", "finetune_base_1h", "finetune_vox_960h")
+FINETUNE = (
+    *("finetune_base_960h", "finetune_base_100h", "finetune_base_10h", "finetune_base_1h"),
+    *("finetune_vox_960h", "finetune_vox_960h_cv", "finetune_vox_100h"),
+)
 
 
 @pytest.fixture
@@ -80,6 +83,7 @@ def trained(script: str, python: Path, **variables: str) -> PretrainConfig | Fin
     return config.parse_flags(cls, config.load(cls, REPOSITORY / given[2]), given[3:], description="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", RECIPES)
 def test_an_update_sees_as_much_as_published_and_learns_as_fast(python, script):
     sub_batches, samples, rate = RECIPES[script]
@@ -118,6 +122,7 @@ SHARED_FLAGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variables", "expected"), SHARED_FLAGS)
 def test_variables_of_training_become_flags(python, variables, expected):
     for script, cls in (("pretrain_base", PretrainConfig), ("finetune_base_100h", FinetuneConfig)):

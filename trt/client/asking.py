@@ -18,6 +18,7 @@ import soundfile
 from common.audio import waveform
 from common.data.manifest import Utterance
 from common.files.json_text import parsed
+from common.files.stores import Stored
 from common.recognition.transcripts import Transcript, Word
 
 AGAIN = (429, 502, 503)  # the server is busy, or another takes its place
@@ -126,7 +127,7 @@ def content_of(source: Path | Utterance | waveform.Held) -> tuple[bytes, str]:
     if isinstance(source, Path):
         return source.read_bytes(), source.name
     if not source.piece():
-        return Path(source.audio).read_bytes(), source.id
+        return source.audio.read() if isinstance(source.audio, Stored) else source.audio.read_bytes(), source.id
     read = waveform.read(source.audio, sample_rate=None, **source.piece())
     file = io.BytesIO()
     soundfile.write(file, read.samples, read.sample_rate, format="WAV", subtype="FLOAT")

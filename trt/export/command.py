@@ -37,6 +37,7 @@ from jasper import export as recognizer_export
 from jasper import recognizer
 from trt.conversion import ExportError, converted, greatest_difference
 from trt.export import families
+from trt.facts import facts_in, keeper_of
 from trt.quantisation.reduced import Clip, Quantisation, Ranges, Target, checked, noisy, to_float16, to_int8
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2.checkpoints import loading as wav2vec2
@@ -133,8 +134,8 @@ def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:
     items, problems = find_recordings(cfg.calibration)
     for problem in problems:
         tell(problem)
-    sources = [item.source for item in items[: cfg.calibration_clips]]
-    recordings = read_ahead(sources, lambda source: read_heard(source, rate, trim=False), on_error="stop")
+    sources, keep = [item.source for item in items[: cfg.calibration_clips]], keeper_of(facts_in(graph.metadata))
+    recordings = read_ahead(sources, lambda source: read_heard(source, rate, keep=keep), on_error="stop")
     heard = [recording.samples_N[:] for recording in recordings if len(recording.samples_N)]
     if not heard:
         raise ExportError(f"{', '.join(map(str, cfg.calibration))}: no recording in which anything can be heard")

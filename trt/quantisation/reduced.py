@@ -36,8 +36,6 @@ from common.export import ExportGraph, encoded
 from common.recognition.decoding import CTCDecoder
 from common.recognition.metrics import word_errors
 from trt.conversion import ExportError, Program
-from trt.depthwise.library import register
-from trt.depthwise.rewriting import joined
 from trt.quantisation.ranges import write_ranges
 
 REDUCED = ["Conv", "Add", "Mul", "Relu", "MatMul"]
@@ -199,8 +197,7 @@ def to_int8(
             write_ranges(work / RANGES, program.content, REDUCED, heard, is_symmetric=is_symmetric)
         while True:
             content = _quantized(work, clips, [*kept, *excluded], how)
-            final = _joined(content) if how.target == "processors" else content
-            found = _texts(_session(final), clips, metadata)
+            found = _texts(_session(content), clips, metadata)
             count = word_errors(expected, found)
             if count.rate <= how.most_errors:
                 break
@@ -217,7 +214,7 @@ def to_int8(
     stated: dict[str, object] = {"layers": len(every), "excluded": excluded, "clips": len(clips)}
     stated |= {"ranges": how.ranges, "target": how.target}
     stated |= {"words": count.length, "differing_words": count.errors}
-    model = onnx.load_model_from_string(final)
+    model = onnx.load_model_from_string(content)
     own = [entry for entry in model.metadata_props if not entry.key.startswith("onnx.")]  # the others are not JSON
     del model.metadata_props[:]
     model.metadata_props.extend(own)
@@ -324,10 +321,6 @@ def _quantized(work: Path, clips: Sequence[Clip], kept: list[str], how: Quantisa
     return (work / "int8.onnx").read_bytes()
 
 
-def _joined(content: bytes) -> bytes:
-    return joined(onnx.load_model_from_string(content)).SerializeToString()
-
-
 def _by_noise(exact: bytes, reduced: bytes, layers: Sequence[str], clips: Sequence[Clip]) -> list[str]:
     """The layers, first the one that adds most noise, relative to its signal, to that of the layer before."""
     values = {}
@@ -370,7 +363,6 @@ def _session(content: bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    register(options, content, threads=1)
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 

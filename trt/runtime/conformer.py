@@ -16,14 +16,15 @@ from common.recognition.decoding import DecodingOptions
 from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Transcript, Word
+from common.text.language import Language, Spelling
 from common.text.pieces import Pieces
+from fastconformer.hearing.greedy import TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, cut, recognised, whole_chunks
-from fastconformer.hearing.searching import CTCBeamDecoding, SearchDecoding, of_ctc, of_host_decoder
-from fastconformer.hypotheses import DecodedLabels, Hypothesis, hypothesis_of, joined, transcript_of, words_in
-from fastconformer.transducer.host_beam import decode_parts
-from fastconformer.transducer.host_decoder import HostDecoder
+from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
+from fastconformer.hypotheses import DecodedLabels, Hypothesis, hypothesis_of, transcript_of, words_in
+from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import of_named
-from trt.facts import ModelError, usable
+from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import DECODED_INSIDE, Network, paths_of
 from trt.runtime.weights import weights_in
 
@@ -53,23 +54,31 @@ class PieceRecognizer:
                 unknown=frozenset(facts["pieces"]["unknown"]),
                 control=frozenset(facts["pieces"]["control"]),
             )
-            self._decoder = _decoder(network, threads) if facts["head"] == "transducer" else None
+            self._decoder = None
+            if facts["head"] == "transducer":
+                self._decoder = TransducerDecoding(_decoder(network, threads), self.pieces)
+            self.keep = keeper_of(facts)
             self.frames(0)  # which computes with the facts that are left
 
     def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
         """What `stream` decodes with, if not greedily by the network alone, as `fastconformer.Recognizer.decoder`.
 
-        Raises ConfigError for words or files that cannot be used, for a thorough search of a transducer and for a beam
-        of one where there is no native library, ModelError for a file that gives labels.
+        Raises ConfigError for words or files that cannot be used and for a thorough search of a transducer, ModelError
+        for a file that gives labels.
         """
         options = options or DecodingOptions()
         if not options.searches:
             return None
         if self._decoder is not None:
-            return of_host_decoder(self._decoder, self.pieces, options)
+            own = self._decoder.decoder
+            return of_transducer(own.weights, self.pieces, options, threads=own.threads)
         if "log_probs_BSV" not in self.network.outputs:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options)
+
+    def spelling(self, language: Language | None = None) -> Spelling:
+        """What writes references and transcripts alike, as the model's own command does."""
+        return Spelling(None, language=language or "english", unknown_letters="latin")
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""
@@ -120,7 +129,7 @@ class PieceRecognizer:
         return frames
 
     def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS)
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _encode(self, samples: Sequence[np.ndarray], *, whole_rows: bool) -> np.ndarray:
         """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability; those
@@ -148,34 +157,12 @@ class PieceRecognizer:
             return decoder(frames_BSX, counts, max_symbols=MAX_SYMBOLS)
         if self._decoder is None:
             return [_best_path(frames_SX[:n], self.pieces) for frames_SX, n in zip(frames_BSX, counts, strict=True)]
-        found = self._decoder(frames_BSX, counts, max_symbols=MAX_SYMBOLS)
-        return [hypothesis_of(one, self.pieces) for one in found]
+        return self._decoder(frames_BSX, counts, max_symbols=MAX_SYMBOLS)
 
     def _decode_parts(self, parts: Iterable[np.ndarray], decoder: SearchDecoding | None) -> Hypothesis:
-        search = decoder.in_parts if decoder is not None and self._decoder is None else None
-        if decoder is not None and isinstance(search, CTCBeamDecoding):
-            progress = search.start(1, decoder.scorer)
-            settled = [search(frames_SX[None], [len(frames_SX)], progress=progress)[0] for frames_SX in parts]
-            return joined([*settled, *search.end(progress)], self.pieces)
-        if decoder is not None and self._decoder is None:
-            kept = decoder.start(1)
-            for frames_SX in parts:
-                decoder(frames_SX[None], [len(frames_SX)], progress=kept)
-            return decoder.end(kept, max_symbols=MAX_SYMBOLS)[0]
-        if self._decoder is None:
+        if decoder is None and self._decoder is None:
             return _best_path(np.concatenate([np.zeros((0, 2)), *parts]), self.pieces)
-        if decoder is not None and decoder.host_search is not None:
-            return decode_parts(decoder.host_search, self.pieces, parts, max_symbols=MAX_SYMBOLS, scorer=decoder.scorer)
-        state, before, found = self._decoder.start(1), 0, list[Hypothesis]()
-        scorers = [decoder.scorer] if decoder is not None else None
-        for frames_SC in parts:
-            (one,) = self._decoder(
-                frames_SC[None], [len(frames_SC)], max_symbols=MAX_SYMBOLS, state=state, scorers=scorers
-            )
-            one = one._replace(frames=[before + frame for frame in one.frames])
-            found.append(hypothesis_of(one, self.pieces))
-            before += len(frames_SC)
-        return joined(found, self.pieces)
+        return decode_parts(parts, self._decoder, decoder, self.pieces, max_symbols=MAX_SYMBOLS)
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
         error = f"{recording.name}: the network gives NaN; its weights are damaged" if is_nan else recording.failure
@@ -187,7 +174,7 @@ class PieceRecognizer:
         )
 
 
-def _decoder(network: Network, threads: int) -> HostDecoder:
+def _decoder(network: Network, threads: int) -> Decoder:
     facts: dict[str, Any] = network.facts
     if network.path.suffix != ".onnx":
         raise ModelError(
@@ -200,7 +187,7 @@ def _decoder(network: Network, threads: int) -> HostDecoder:
         )
     except (KeyError, ValueError) as error:
         raise ModelError(f"{network.path}: the weights of its decoder cannot be read: {error}") from None
-    return HostDecoder(weights, threads=threads)
+    return Decoder(weights, threads=threads)
 
 
 def _best_path(path_S2: np.ndarray, pieces: Pieces) -> Hypothesis:

@@ -20,10 +20,10 @@ from common.recognition.joining import Joined
 from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
+from common.text.language import Language, Spelling
 from common.text.vocabulary import is_special
 from ctc import native
-from trt.depthwise.library import register
-from trt.facts import ModelError, facts_in, usable, why_not_onnx
+from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
@@ -60,7 +60,6 @@ class OnnxModel:
         # Threads that wait would keep cores busy, which several batches at once want: half of all time went into it.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
-        register(options, path, threads=threads)
         try:
             self.session = onnxruntime.InferenceSession(
                 path, options, providers=["CPUExecutionProvider"], enable_fallback=0
@@ -103,7 +102,7 @@ class Recognizer:
         self.chunk_seconds: float = facts["chunk_seconds"]
         self.chunk_multiple: int = facts["chunk_multiple"]
         self.shortest_samples: int = facts["shortest_samples"]
-        self.trims_silence: bool = facts["trim_silence"]
+        self.keep = keeper_of(facts)
         self.decodes: bool = facts.get("decode") == "greedy"
         """Whether the network gives labels, not log-probabilities."""
         self.threads = threads or native.threads()
@@ -129,6 +128,17 @@ class Recognizer:
         if self.decodes and options is not None and options.searches:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return CTCDecoder(self.labels, blank=self.blank, separator=self.separator, options=options)
+
+    def spelling(self, language: Language | None = None) -> Spelling:
+        """What writes references in the letters of the labels, as the model's own command does."""
+        written = {label for label in self.labels if len(label) == 1 and label != self.separator} | {" "}
+        data: dict[str, Any] = self.network.facts.get("configuration", {}).get("data", {})
+        return Spelling(
+            sorted(written - {self.labels[self.blank]}),
+            language=language or data.get("language", "auto"),
+            unknown_letters=data.get("unknown_letters", "stop"),
+            normalizes=data.get("normalize_text", True),
+        )
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""
@@ -187,7 +197,7 @@ class Recognizer:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
 
     def _read(self, source: Source) -> Recording:
-        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, trim=self.trims_silence)
+        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
         if 0 < len(recording.samples_N) < self.shortest_samples:
             raise AudioError(
                 f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import soxr
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
+from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
 from common.audio.waveform import RATES
 from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word
@@ -55,11 +56,18 @@ class Captions:
     """The words of a stream of samples at `sample_rate`, recognised by `hear`."""
 
     def __init__(
-        self, hear: Callable[[np.ndarray], Awaitable[Transcript]], sample_rate: int, options: LiveOptions | None = None
+        self,
+        hear: Callable[[np.ndarray], Awaitable[Transcript]],
+        sample_rate: int,
+        options: LiveOptions | None = None,
+        keep: Keep | None = None,
     ):
+        """`keep`: of the recogniser; where it cuts pauses, the stream has none, and words keep their times."""
         self._hear, self._rate, self.options = hear, sample_rate, options or LiveOptions()
+        self._pauses = StreamPauses(keep) if isinstance(keep, Pauses) else None
+        self._fed = 0  # samples
         self._kept_N = np.zeros(0, np.float32)
-        self._first = 0  # sample of the stream that is the first kept
+        self._first = 0  # sample of the stream without its pauses that is the first kept
         self._new = 0  # samples since the last look
         self._final_until = 0.0
         self.words: list[Word] = []
@@ -67,43 +75,67 @@ class Captions:
     @property
     def seconds(self) -> float:
         """Sound so far."""
+        return self._fed / self._rate
+
+    @property
+    def _kept_seconds(self) -> float:
+        """Sound so far without its pauses, in which all times are but those of words that are given out."""
         return (self._first + len(self._kept_N)) / self._rate
+
+    @property
+    def _cuts(self) -> Sequence[Cut]:
+        return self._pauses.cuts if self._pauses else ()
+
+    def _take(self, samples_N: np.ndarray, *, last: bool = False) -> None:
+        self._fed += len(samples_N)
+        if self._pauses:
+            samples_N = self._pauses.feed(samples_N, last=last)
+        self._kept_N = np.concatenate([self._kept_N, samples_N])
 
     async def add(self, samples_N: np.ndarray) -> LiveText | None:
         """More sound; what a look finds, if it is time for one."""
         found, step = None, round(self.options.every_seconds * self._rate)
         for first in range(0, len(samples_N), step):  # what comes faster than it is spoken is heard in the same steps
             part_N = samples_N[first : first + step]
-            self._kept_N = np.concatenate([self._kept_N, part_N])
+            self._take(part_N)
             self._new += len(part_N)
             if self._new >= step:
-                looked = await self._look(self.seconds - self.options.lookahead_seconds)
+                kept = self._kept_seconds
+                pause = self.seconds - in_recording(self._cuts, kept)
+                looked = await self._look(kept + pause - self.options.lookahead_seconds)
                 found = LiveText([*(found.words if found else []), *looked.words], looked.partial)
         return found
 
     async def end(self) -> LiveText:
         """The words that are left: all of them are final."""
+        self._take(np.zeros(0, np.float32), last=True)
         return await self._look(float("inf"))
 
     async def _look(self, final_before: float) -> LiveText:
         self._new = 0
-        earliest = max(self._final_until - self.options.left_seconds, self.seconds - self.options.longest_seconds)
+        kept = self._kept_seconds
+        earliest = max(self._final_until - self.options.left_seconds, kept - self.options.longest_seconds)
         drop = max(0, round(earliest * self._rate) - self._first)
         self._kept_N, self._first = self._kept_N[drop:], self._first + drop
         if len(self._kept_N) < FEWEST_SECONDS * self._rate:
             return LiveText([], "")
         begins = self._first / self._rate
         heard = (await self._hear(self._kept_N)).words
-        moved = [w._replace(start=round(w.start + begins, 3), end=round(w.end + begins, 3)) for w in heard]
+        moved = [w._replace(start=w.start + begins, end=w.end + begins) for w in heard]
         new = [word for word in moved if (word.start + word.end) / 2 > self._final_until]
-        leaving = self.seconds - self.options.longest_seconds + self.options.left_seconds
+        leaving = kept - self.options.longest_seconds + self.options.left_seconds
         count = 0
         while count < len(new) and (new[count].end <= final_before or new[count].start < leaving):
             count += 1
         if count:
             self._final_until = new[count - 1].end
-        self.words += new[:count]
-        return LiveText(new[:count], " ".join(word.text for word in new[count:]))
+        final = [self._timed(word) for word in new[:count]]
+        self.words += final
+        return LiveText(final, " ".join(word.text for word in new[count:]))
+
+    def _timed(self, word: Word) -> Word:
+        start, end = in_recording(self._cuts, word.start), in_recording(self._cuts, word.end, is_end=True)
+        return word._replace(start=round(start, 3), end=round(end, 3))
 
 
 async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits) -> None:
@@ -115,7 +147,8 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits) ->
     await socket.accept(subprotocol=offered or None)
     try:
         rate, kind = _asked(socket)
-        captions = Captions(lambda samples_N: hearing.hear(samples_N, "stream"), hearing.ears.sample_rate)
+        ears = hearing.ears
+        captions = Captions(lambda samples_N: hearing.hear(samples_N, "stream"), ears.sample_rate, keep=ears.keep)
         ready = {
             "sample_rate": rate,
             "model": hearing.ears.name,

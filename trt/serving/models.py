@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.audio.silence import Keep
 from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
 from fastpitch.front.control import Control
@@ -30,6 +31,8 @@ class Ears(NamedTuple):
     """Longer recordings are recognised in chunks."""
     asr: Any
     batch_size: int
+    keep: Keep | None = None
+    """What cuts silence out of recordings."""
 
     def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
         """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
@@ -120,7 +123,7 @@ def load_ears(
     """
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
         asr = loading.load(path, threads=threads, runtime=runtime)
-        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
+        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size, asr.keep)
     if runtime != "onnxruntime":
         raise ModelError(f"{path}: is no ONNX file, which {runtime} wants; export it, or leave out --runtime")
     from common.published import hub
@@ -133,7 +136,7 @@ def load_ears(
     if family not in ("fastconformer", "wav2vec2", "jasper"):
         raise ModelError(f"{path}: is a {family}; expected a recogniser")
     asr = importlib.import_module(family).load(path, device=device)
-    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size)
+    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, getattr(asr, "keep", None))
 
 
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:
@@ -151,7 +154,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
         return ServedVoice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
-    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, Cut
+    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, MelSpan
 
     loaded = fastpitch.load(tts, device=device)
     voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
@@ -170,7 +173,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
             sayings,
             sentences=begun,
             sounds=lambda speaking: voice.cuts(
-                [Cut(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
+                [MelSpan(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
                 [saying.sentence.gain_T for saying in speaking],
             ),
             sample_rate=voice.sample_rate,

@@ -7,19 +7,20 @@ sub-batches go through the network at once.
 Shapes: B utterances, N samples, U target labels, S frames, D width of the Transformer.
 """
 
+import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from common.data.batching import BatchingError, bucketed_batches
+from common.data.batching import Batches, BatchingError, bucketed_batches
 from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, Utterances
 from common.seeds import mixed
 from ctc.alignment import frames_needed
 from wav2vec2.contrastive.masking import MaskedTargets, draw_channel_mask, draw_targets, draw_time_mask, joined
@@ -102,7 +103,8 @@ class PlannedDataset(Dataset[Any], ABC):
     def __init__(self, utterances: Sequence[Utterance], cfg: TrainingConfig, letters: Letters | None = None):
         self.utterances, self.cfg = utterances, cfg
         self.seed, self.on_error = cfg.seed, cfg.data.on_error
-        self.sizes = [min(round(u.seconds * SAMPLE_RATE), self.longest()) for u in utterances]
+        samples_N = np.rint(Utterances.of(utterances).seconds * SAMPLE_RATE).astype(np.int64)
+        self.sizes = np.minimum(samples_N, self.longest())
         encode = letters.encode if letters is not None else None
         self.recordings = SpeechDataset(utterances, encode=encode, sample_rate=SAMPLE_RATE, seed=cfg.seed)
         self.skipped: dict[int, str] = {}
@@ -259,7 +261,7 @@ def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) 
 
 def training_plans(
     sizes: Sequence[int], cfg: TrainingConfig, *, epoch: int, ranks: int = 1, rank: int = 0
-) -> list[Plan]:
+) -> Sequence[Plan]:
     """What process `rank` of `ranks` learns from in `epoch`; each cfg.update_freq plans are one update.
 
     The sub-batches of an update are drawn first and dealt out after: they do not depend on the processes, only their
@@ -274,15 +276,36 @@ def training_plans(
             f"{len(sizes)} utterances make {len(batches)} sub-batches of {size}, and an update needs {per_update}; "
             f"lower data.{'batch_size' if cfg.data.batch_size else 'max_tokens'}, concat_batches or update_freq"
         )
-    longest = [max(sizes[i] for i in batch) for batch in batches]
-    plans = []
-    for first in range(0, len(batches) // per_update * per_update, per_update):
-        numbers = sorted(range(first, first + per_update), key=lambda number: -longest[number])
-        for turn in range(cfg.update_freq):
-            start = (turn * ranks + rank) * cfg.concat_batches
-            own = numbers[start : start + cfg.concat_batches]
-            plans.append(Plan(epoch, [SubBatch(number, batches[number]) for number in own]))
-    return plans
+    return _Plans(batches, np.asarray(sizes), cfg, epoch=epoch, ranks=ranks, rank=rank)
+
+
+class _Plans(Sequence[Plan]):
+    """Plans of an epoch, each made when it is asked for."""
+
+    def __init__(self, batches: Batches, sizes: np.ndarray, cfg: TrainingConfig, *, epoch: int, ranks: int, rank: int):
+        self.batches, self.sizes, self.epoch, self.rank = batches, sizes, epoch, rank
+        self.turns, self.at_once = cfg.update_freq, cfg.concat_batches
+        self.per_turn = ranks * cfg.concat_batches
+        self.all = range(len(batches) // (self.per_turn * self.turns) * self.turns)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @overload
+    def __getitem__(self, index: int) -> Plan: ...
+    @overload
+    def __getitem__(self, index: slice) -> "_Plans": ...
+    def __getitem__(self, index: "int | slice") -> "Plan | _Plans":
+        if isinstance(index, slice):
+            some = copy.copy(self)
+            some.all = self.all[index]
+            return some
+        update, turn = divmod(self.all[index], self.turns)
+        first = update * self.turns * self.per_turn
+        batches = {number: self.batches[number] for number in range(first, first + self.turns * self.per_turn)}
+        numbers = sorted(batches, key=lambda number: -self.sizes[batches[number]].max())
+        start = turn * self.per_turn + self.rank * self.at_once
+        return Plan(self.epoch, [SubBatch(number, batches[number]) for number in numbers[start:][: self.at_once]])
 
 
 def validation_plans(sizes: Sequence[int], max_tokens: int, *, ranks: int = 1, rank: int = 0) -> list[Plan]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from common.audio import waveform
 from common.audio.waveform import AudioError, AudioInfo
-from common.data.manifest import Manifest, ManifestError, Utterance, read_manifest
+from common.data.manifest import Manifest, ManifestError, Utterance, Utterances, read_manifest
+from common.recognition.spelled import spelled
 from common.text.language import Spelling
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.run_config import SAMPLE_RATE, DataConfig, fewest_samples
@@ -23,12 +25,9 @@ def read_utterances(
     Raises ManifestError.
     """
     purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
-    utterances: list[Utterance] = []
-    messages: list[str] = []
-    for source in sources:
-        manifest = _read(located(source, data.root), data, with_text=spelling is not None)
-        utterances += manifest.utterances
-        messages += manifest.skipped
+    manifests = [_read(located(source, data.root), data, with_text=spelling is not None) for source in sources]
+    utterances = Utterances.joined([manifest.utterances for manifest in manifests])
+    messages = [message for manifest in manifests for message in manifest.skipped]
     if spelling is not None:
         utterances, told = _spelled(utterances, spelling, data)
         messages += told
@@ -38,13 +37,18 @@ def read_utterances(
     else:
         utterances, told = _without_too_long(utterances, data, training=training)
         messages += told
-    long_enough = [u for u in utterances if round(u.seconds * SAMPLE_RATE) >= least]
-    if short := len(utterances) - len(long_enough):
+    is_long = _samples(utterances) >= least
+    if short := int((~is_long).sum()):
         messages.append(f"{short} of {len(utterances)} utterances shorter than {least} samples")
-    if not long_enough:
+        utterances = utterances[is_long]
+    if not len(utterances):
         named = ", ".join(sources) or "none is named"
         raise ManifestError(f"no utterance to {purpose} on: {named}; name lists with {flag}")
-    return Manifest(long_enough, messages)
+    return Manifest(utterances, messages)
+
+
+def _samples(utterances: Utterances) -> np.ndarray:
+    return np.rint(utterances.seconds * SAMPLE_RATE)
 
 
 def located(source: str, root: Path | None) -> Path:
@@ -66,7 +70,7 @@ def _read(path: Path, data: DataConfig, *, with_text: bool) -> Manifest:
     # The first line of a .tsv says where its recordings are; paths in other lists start from `root`.
     root = None if path.suffix == ".tsv" else data.root
     manifest = read_manifest(path, root=root, on_error=data.on_error)
-    if with_text and not any(u.text for u in manifest.utterances):
+    if with_text and not manifest.utterances.text_bytes.any():
         wanted = path.with_suffix(".ltr") if path.suffix == ".tsv" else "texts in it"
         raise ManifestError(f"{path}: none of its {len(manifest.utterances)} utterances has a text; expected {wanted}")
     return manifest
@@ -84,7 +88,7 @@ def _listed(folder: Path, data: DataConfig) -> Manifest:
             skipped.append(f"utterance {path.stem}: {header}")
     if not utterances:
         raise ManifestError(f"{folder}: no {' or '.join(SUFFIXES)} in it that can be used")
-    return Manifest(utterances, skipped)
+    return Manifest(Utterances.of(utterances), skipped)
 
 
 def _header(path: Path) -> tuple[Path, AudioInfo | AudioError]:
@@ -94,35 +98,33 @@ def _header(path: Path) -> tuple[Path, AudioInfo | AudioError]:
         return path, error
 
 
-def _spelled(utterances: list[Utterance], spelling: Spelling, data: DataConfig) -> tuple[list[Utterance], list[str]]:
+def _spelled(utterances: Utterances, spelling: Spelling, data: DataConfig) -> tuple[Utterances, list[str]]:
     """With texts of labels alone, and a message for every text of which nothing is left."""
-    spelled = [replace(u, text=spelling(u.text)) for u in utterances]
-    kept = [new for old, new in zip(utterances, spelled, strict=True) if new.text or not old.text]
+    found = spelled(utterances, spelling)
+    is_lost = (found.text_bytes == 0) & (utterances.text_bytes > 0)
     told = [
         f"utterance {old.id}: nothing of its text {old.text!r} can be written with the labels; correct the text, or "
         "leave such utterances out with data.on_error skip"
-        for old, new in zip(utterances, spelled, strict=True)
-        if old.text and not new.text
+        for old in utterances[is_lost]
     ]
-    return _or_stop(kept, told, data)
+    return _or_stop(found, is_lost, told, data)
 
 
-def _without_too_long(
-    utterances: list[Utterance], data: DataConfig, *, training: bool
-) -> tuple[list[Utterance], list[str]]:
+def _without_too_long(utterances: Utterances, data: DataConfig, *, training: bool) -> tuple[Utterances, list[str]]:
     limit = data.max_tokens if training else data.max_tokens_valid
-    fitting = [u for u in utterances if round(u.seconds * SAMPLE_RATE) <= limit]
     name = "max_tokens" if training else "max_tokens_valid"
+    is_long = _samples(utterances) > limit
     told = [
         f"utterance {u.id}: {round(u.seconds * SAMPLE_RATE)} samples do not fit into data.{name} = {limit}; "
         "raise it, cut the recording, or leave such utterances out with data.on_error skip"
-        for u in utterances
-        if round(u.seconds * SAMPLE_RATE) > limit
+        for u in utterances[is_long]
     ]
-    return _or_stop(fitting, told, data)
+    return _or_stop(utterances, is_long, told, data)
 
 
-def _or_stop(kept: list[Utterance], told: list[str], data: DataConfig) -> tuple[list[Utterance], list[str]]:
+def _or_stop(
+    utterances: Utterances, is_bad: np.ndarray, told: list[str], data: DataConfig
+) -> tuple[Utterances, list[str]]:
     if told and data.on_error == "stop":
         raise ManifestError(told[0])
-    return kept, told
+    return utterances[~is_bad] if told else utterances, told

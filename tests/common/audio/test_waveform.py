@@ -129,7 +129,7 @@ def test_flac_from_a_pipe_that_broke_off_is_told(tmp_path, kept):
         (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS); fetch the file: git lfs pull"),
         (b"\n<!DOCTYPE html><html>", "a web page); download the file again"),
         (b"PK\x03\x04" + bytes(9), "a ZIP archive); unpack it"),
-        (b"\xff\xf1P\x80" + bytes(99), "AAC); convert it to FLAC"),
+        (b"\xff\xf1P\x80" + bytes(99), "AAC); to read it: pip install av; or convert it to FLAC"),
         ("a.wav\nü.wav\n".encode(), "it is text, as lists (.txt) and manifests (.jsonl, .csv) are; expected WAV"),
         (("a.wav " + "x" * 505 + "ü").encode(), "it is text"),
         (b"no audio, whatever its name says.", "Format not recognised); expected WAV, FLAC, OGG or MP3"),
@@ -235,11 +235,11 @@ def test_a_recording_of_a_phone_or_a_browser_is_named_with_what_to_do(tmp_path, 
         path = tmp_path / name
         path.write_bytes(first + bytes(range(200)))
         given, wanted = quoted.format(path), quoted.format(path.with_suffix(".flac"))
-        advice = f"convert it to FLAC, as with: ffmpeg -i {given} {wanted}"
+        advice = f"to read it: pip install av; or convert it to FLAC, as with: ffmpeg -i {given} {wanted}"
         with pytest.raises(waveform.AudioError, match=re.escape(f"{path}: cannot be read as audio ({kind}); {advice}")):
             waveform.read(path)
     with pytest.raises(
-        waveform.AudioError, match=re.escape(f"standard input: cannot be read as audio ({kind}); convert it")
+        waveform.AudioError, match=re.escape(f"standard input: cannot be read as audio ({kind}); to read it")
     ):
         waveform.read(waveform.Held(path.read_bytes(), "standard input"))
 

@@ -1,17 +1,14 @@
 """Layers of random shapes are what they are in float64, whatever the plan; the C++ tests pass under sanitizers."""
 
-import os
 import random
-import subprocess
-import sys
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-import ctc
 from common.convolution import FusedConvolution, Lengths, native, prepare
 from ctc.native import find_compiler
+from tests import sanitized
 
 NOISE = {"fp32": 2e-5, "bf16": 0.06, "int8": 0.3}  # of the root of the sum of squares of an output's products
 
@@ -50,8 +47,4 @@ def test_layers_of_random_shapes(kind, seed):
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_c_tests_pass_under_sanitizers():
-    environment = os.environ | {"PYTHON": sys.executable}
-    command = ["bash", f"{ctc.__path__[0]}/csrc/test/sanitize.sh", "100", "common.convolution"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("all passed") == 2, done.stdout
+    sanitized.run_programs("common.convolution", native.LIBRARY, count=100)

@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 from common.convolution import native
 from common.convolution.algorithms import Algorithm, overlap_save, toom_cook
+from ctc import SlowPathWarning
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
 ALL = list(native.INSTRUCTIONS)[1:]
@@ -162,3 +163,13 @@ def test_bfloat16_is_multiplied_in_the_way_that_is_faster_here():
     assert native.fastest_for_bfloat16() in ("automatic", "avx512_bf16")
     if native.best_instructions() != "avx512_bf16":
         assert native.fastest_for_bfloat16() == "automatic"
+
+
+def test_a_library_that_cannot_be_built_is_told_once(monkeypatch):
+    native.load.cache_clear()
+    monkeypatch.setattr(native.building, "load", lambda library: None)
+    try:
+        with pytest.warns(SlowPathWarning, match=r"convolutions run in plain torch, which is slower: .* is missing;"):
+            assert native.load() is None
+    finally:
+        native.load.cache_clear()

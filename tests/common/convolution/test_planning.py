@@ -1,9 +1,7 @@
-import json
-
 import pytest
 
 from common.convolution import planning
-from common.convolution.planning import MACHINES, Machine, Shape, choices, within
+from common.convolution.planning import MACHINES, Shape, choices, within
 
 FAST = MACHINES["avx512"]
 
@@ -71,29 +69,10 @@ def test_bfloat16_halves_the_weights():
 
 
 @pytest.fixture
-def calibration(tmp_path, monkeypatch):
-    path = tmp_path / "made" / "machine.json"
-    monkeypatch.setattr(planning, "CALIBRATION", path)
+def fresh():
     planning.this_machine.cache_clear()
-    yield path
+    yield
     planning.this_machine.cache_clear()
-
-
-@pytest.mark.parametrize(
-    "content", [b'{"flops": 1e9', b"\xff", b"[1]", b'{"flops": 1e9}', b'{"speed": 1}', b"[" * 50_000]
-)
-def test_a_damaged_measurement_is_told_and_not_taken(calibration, content):
-    calibration.parent.mkdir()
-    calibration.write_bytes(content)
-    with pytest.warns(UserWarning, match=r"machine.json: cannot be used .*; `python -m common.convolution calibrate`"):
-        assert planning.this_machine() in MACHINES.values()
-
-
-def test_what_was_measured_is_taken(calibration):
-    assert planning.this_machine() in MACHINES.values()
-    planning.write_calibration(Machine(1e9, 2e9, 3e9))
-    assert json.loads(calibration.read_text()) == {"flops": 1e9, "bandwidth": 2e9, "moving": 3e9}
-    assert planning.this_machine() == Machine(1e9, 2e9, 3e9)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +86,7 @@ def test_what_was_measured_is_taken(calibration):
         ("GenuineIntel", "avx512_bf16", "avx512"),
     ],
 )
-@pytest.mark.usefixtures("calibration")
+@pytest.mark.usefixtures("fresh")
 def test_processors_have_constants_by_maker_and_instructions(vendor, instructions, expected, monkeypatch):
     monkeypatch.setattr(planning, "processor_vendor", lambda: vendor)
     monkeypatch.setattr(planning.native, "best_instructions", lambda: "avx512_bf16")

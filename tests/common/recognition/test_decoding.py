@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import ctc
+from common.audio.silence import Cut
 from common.config import ConfigError
 from common.recognition import decoding
 from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
@@ -36,7 +37,7 @@ def best(decoder, log_probs_SV):
 
 
 def text(letters, separator: str = "|") -> str:
-    place = {"first_seconds": 0.0, "seconds_per_frame": 0.02, "seconds": math.inf}
+    place = {"cuts": (), "seconds_per_frame": 0.02, "seconds": math.inf}
     return " ".join(word.text for word in words_of(letters, separator=separator, **place))
 
 
@@ -231,7 +232,7 @@ def test_readings_of_a_long_recording_are_the_best_ways_to_put_those_of_its_stre
 
 
 def test_transcripts_have_words_with_times_alternatives_and_errors():
-    recordings = [Recording("a.wav", np.zeros(1), 10.0, first_seconds=1.0), Recording("b.wav", np.zeros(1), 2.0)]
+    recordings = [Recording("a.wav", np.zeros(1), 10.0, cuts=(Cut(0.0, 1.0),)), Recording("b.wav", np.zeros(1), 2.0)]
     recordings.append(Recording("c.wav", np.zeros(0), 0.0, error="c.wav: damaged"))
     found = [[doubtful("TEA NOTE", "TEN NOTA")], [torch.full((4, len(LABELS)), math.nan)], []]
     for options in (DecodingOptions(), DecodingOptions(n_best=3)):
@@ -273,7 +274,7 @@ def test_pieces_become_words_with_their_times(style, options):
     path = [blank, labels[0], labels[0], labels[1], blank, none, labels[3], blank, blank]
     decoder = made(options, labels, blank=9, separator=" ")
     letters = best(decoder, of_labels(labels, path))
-    words = words_of(letters, separator=" ", first_seconds=0.0, seconds_per_frame=1.0, seconds=math.inf)
+    words = words_of(letters, separator=" ", cuts=(), seconds_per_frame=1.0, seconds=math.inf)
     assert [(word.text, word.start, word.end) for word in words] == [("tea", 1, 4), ("note", 6, 7)]
     assert all(word.confidence == pytest.approx(0.9, abs=1e-3) for word in words)
     between = decoder._between_words(of_labels(labels, [blank, labels[0], labels[0], labels[1], blank, labels[3]]))

@@ -7,6 +7,7 @@ import soundfile
 import soxr
 
 from common.audio import waveform
+from common.audio.silence import keeper
 from common.audio.waveform import AudioError, Held
 from common.data.manifest import Utterance
 from common.recognition.long_sound import LongSound
@@ -60,13 +61,16 @@ def test_everything_that_is_a_recording_may_be_long(tmp_path: Path):
     assert not isinstance(read(piece, RATE, long_seconds=1.0).samples_N, LongSound)
 
 
+@pytest.mark.parametrize("keep", [keeper(RATE, trim=True), keeper(RATE, longest_pause=0.1, pause_db=30.0)])
 @pytest.mark.parametrize("silence", [0, 1_000, 2_500, 9_999])
-def test_silence_at_the_ends_is_cut_as_of_the_whole(tmp_path: Path, silence):
+def test_silence_is_cut_as_out_of_the_whole(tmp_path: Path, silence, keep):
     still_N = np.zeros(silence, np.float32)
-    soundfile.write(tmp_path / "a.wav", np.concatenate([still_N, noise(1.0, RATE), still_N]), RATE)
-    whole, parts = (read(tmp_path / "a.wav", RATE, trim=True, long_seconds=s) for s in (10.0, 0.5))
-    assert (parts.seconds, parts.first_seconds) == (whole.seconds, whole.first_seconds)
-    np.testing.assert_array_equal(parts.samples_N[:], whole.samples_N)
+    pieces = [still_N, noise(1.0, RATE), still_N, noise(0.01, RATE), still_N, noise(0.3, RATE), still_N]
+    soundfile.write(tmp_path / "a.wav", np.concatenate(pieces), RATE)
+    whole, parts = (read(tmp_path / "a.wav", RATE, keep=keep, long_seconds=s) for s in (10.0, 0.5))
+    assert (parts.seconds, parts.cuts) == (whole.seconds, whole.cuts)
+    for part in (slice(None), slice(3_000, 3_001), slice(2_990, 20_000)):
+        np.testing.assert_array_equal(parts.samples_N[part], whole.samples_N[part])
 
 
 def test_where_nothing_can_be_heard_there_are_no_samples(tmp_path: Path):

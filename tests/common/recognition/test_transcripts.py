@@ -1,7 +1,8 @@
+from common.audio.silence import Cut
 from common.recognition.transcripts import Letter, Transcript, Word, words_of, words_of_pieces
 from common.text.pieces import Pieces
 
-PLACE = {"first_seconds": 1.0, "seconds_per_frame": 0.02, "seconds": 1.5}
+PLACE = {"cuts": (Cut(0.0, 1.0),), "seconds_per_frame": 0.02, "seconds": 1.5}
 
 
 def letters(text: str, confidence: float = 0.81) -> list[Letter]:
@@ -41,8 +42,10 @@ def test_words_of_pieces_keep_their_punctuation_and_end_before_the_next_begins()
     pieces = Pieces(("<unk>", "▁the", "▁ca", "t", ",", "▁sat"), unknown=frozenset({0}))
     spans = [Letter("", 2, 4, 0.5), Letter("", 4, 5, 0.9), Letter("", 7, 9, 0.4), Letter("", 8, 30, 0.1),
              Letter("", 8, 9, 0.8), Letter("", 8, 40, 1.0)]  # fmt: skip
-    words = words_of_pieces(pieces, [1, 2, 3, 4, 5, 5], spans, first_seconds=1.0, seconds_per_frame=0.1, seconds=3.0)
+    words = words_of_pieces(
+        pieces, [1, 2, 3, 4, 5, 5], spans, cuts=(Cut(0.0, 1.0),), seconds_per_frame=0.1, seconds=3.0
+    )
     assert [word.text for word in words] == ["the", "cat,", "sat", "sat"]
     assert [(word.start, word.end) for word in words] == [(1.2, 1.4), (1.4, 1.8), (1.8, 1.9), (1.8, 3.0)]
     assert [word.confidence for word in words] == [0.5, 0.6, 0.8, 1.0]
-    assert words_of_pieces(pieces, [], [], first_seconds=0.0, seconds_per_frame=0.1, seconds=3.0) == []
+    assert words_of_pieces(pieces, [], [], cuts=(), seconds_per_frame=0.1, seconds=3.0) == []

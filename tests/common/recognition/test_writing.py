@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from common.audio.silence import Cut
 from common.config import ConfigError
 from common.recognition import writing
 from common.recognition.inputs import InputRecording
@@ -19,7 +20,7 @@ HELLO = Transcript(
     words=[Word("hello", 0.5, 0.9, 1.0)],
     seconds=1.0,
     log_probs_SV=torch.zeros(3, 2),
-    first_frame_seconds=0.5,
+    cuts=(Cut(0.0, 0.5),),
     seconds_per_frame=0.02,
 )
 

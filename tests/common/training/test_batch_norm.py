@@ -145,6 +145,7 @@ with distributed.start("cpu") as world:
 """
 
 
+@pytest.mark.slow
 def test_statistics_of_two_processes_are_those_of_one_also_far_from_zero():
     statuses, told = run_python("-c", IN_TWO)
     assert statuses == [0, 0], told

@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +14,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from common import config
 from common.data.loading import Failure, LoadingError
 from common.runs import checkpoint
 from common.runs.logging import read_events
@@ -22,7 +25,7 @@ from common.training.learner import Learner
 from common.training.loop import Loop
 from common.training.optimizers import OptimConfig
 from common.training.state import TrainingError, TrainingState
-from tests.processes import run_python
+from tests.processes import fork
 from tests.training import REPOSITORY, events, logged
 
 NEVER = EveryConfig(log_steps=1000, validate_epochs=1000, save_epochs=0, save_minutes=0)
@@ -404,44 +407,36 @@ def test_an_error_is_the_one_that_ended_the_run_also_where_nothing_can_be_saved_
         train(tmp_path, Course(epochs=1), act=act)
 
 
-TWO = """
-import os, signal, sys, threading, time, torch
-from pathlib import Path
-from common.training.course import Course, EveryConfig
-from common.training.loop import Loop
-from common.runs.run_directory import started
-from common.training.state import TrainingState
-sys.path.insert(0, ".")
-from tests.common.training.test_loop import DATA, Settings
-cfg, when = Settings(output_dir=Path(sys.argv[1])), sys.argv[2]
-with started(cfg, "m") as directory:
-    world = directory.world
-    state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
-    every = EveryConfig(log_steps=1000, validate_steps=5, save_minutes=0)
-    with Loop(state, every, Course(steps=1000), data=DATA) as loop:
-        for _ in loop.epochs():
-            for step in loop.steps(range(1000), 1000):
-                loop.did(torch.ones(1), amount=1)
-                if world.rank == 1 and (step, when) == (6, "in a step"):
-                    os.kill(os.getpid(), signal.SIGTERM)
-                if loop.validates:
-                    with loop.validation() as some:
-                        if world.rank == 1 and when == "in a validation":
-                            os.kill(os.getpid(), signal.SIGTERM)
-                        if world.rank == 1 and when == "at the end of a validation":  # while it waits for the other
-                            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
-                        for _ in range(3):
-                            some.gather(step)
-                        if world.rank == 0 and when == "at the end of a validation":
-                            time.sleep(0.3)
-                    if loop.is_cut:
-                        print("cut", file=sys.stderr)
-                    else:
-                        state.save_best({"raw": 1.0 / (step + 1)})
-                if loop.saves:
-                    state.save_step()
-    print("step", loop.progress.step, file=sys.stderr)
-"""
+def two(folder: Path, when: str) -> None:
+    """What each of two processes does, of which the second gets a signal."""
+    cfg = Settings(output_dir=folder)
+    with started(cfg, "m") as directory:
+        world = directory.world
+        state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
+        every = EveryConfig(log_steps=1000, validate_steps=5, save_minutes=0)
+        with Loop(state, every, Course(steps=1000), data=DATA) as loop:
+            for _ in loop.epochs():
+                for step in loop.steps(range(1000), 1000):
+                    loop.did(torch.ones(1), amount=1)
+                    if world.rank == 1 and (step, when) == (6, "in a step"):
+                        os.kill(os.getpid(), signal.SIGTERM)
+                    if loop.validates:
+                        with loop.validation() as some:
+                            if world.rank == 1 and when == "in a validation":
+                                os.kill(os.getpid(), signal.SIGTERM)
+                            if world.rank == 1 and when == "at the end of a validation":  # while it waits for the other
+                                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+                            for _ in range(3):
+                                some.gather(step)
+                            if world.rank == 0 and when == "at the end of a validation":
+                                time.sleep(0.3)
+                        if loop.is_cut:
+                            print("cut")
+                        else:
+                            state.save_best({"raw": 1.0 / (step + 1)})
+                    if loop.saves:
+                        state.save_step()
+    print("step", loop.progress.step)
 
 
 @pytest.mark.slow
@@ -449,7 +444,7 @@ with started(cfg, "m") as directory:
     ("when", "step"), [("in a step", 9), ("in a validation", 5), ("at the end of a validation", 6)]
 )
 def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, when, step):
-    statuses, told = run_python("-c", TWO, tmp_path / "run", when)
+    statuses, told = fork(lambda: two(tmp_path / "run", when))
     assert statuses == [0, 0], told
     cut = ["cut"] if when == "in a validation" else []
     own = [[line for line in lines if line.startswith(("cut", "step"))] for lines in told]
@@ -459,32 +454,23 @@ def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, w
     assert [saved for saved, _ in checkpoint.saved_steps(tmp_path / "run", "m")] == [int(own[0][-1].split()[1])]
 
 
-LOST = """
-import os, signal, sys, time, torch
-from pathlib import Path
-from common import config
-from common.training.course import Course
-from common.training.loop import EXPECTED, Loop
-from common.runs.run_directory import started
-from common.training.state import TrainingState
-sys.path.insert(0, ".")
-from tests.common.training.test_loop import DATA, NEVER, Settings
-cfg, how = Settings(output_dir=Path(sys.argv[1])), sys.argv[2]
-with config.reported(*EXPECTED), started(cfg, "m") as directory:
-    rank = directory.world.rank
-    state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
-    with Loop(state, NEVER, Course(steps=1000), data=DATA) as loop:
-        for _ in loop.epochs():
-            for step in loop.steps(range(1000), 1000):
-                if step == 3 and rank == 1:
-                    if how == "stopped":
-                        os.system(f"(sleep 20; kill -KILL {os.getpid()}) > /dev/null 2>&1 &")
-                        os.kill(os.getpid(), signal.SIGSTOP)
-                    if how == "killed":
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    raise ValueError("a bug")
-                loop.did(torch.ones(1), amount=1)
-"""
+def lost(folder: Path, how: str) -> None:
+    """What each of three processes does, of which the second is lost."""
+    cfg = Settings(output_dir=folder)
+    with config.reported(*loop.EXPECTED), started(cfg, "m") as directory:
+        rank = directory.world.rank
+        state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
+        with Loop(state, NEVER, Course(steps=1000), data=DATA) as running:
+            for _ in running.epochs():
+                for step in running.steps(range(1000), 1000):
+                    if step == 3 and rank == 1:
+                        if how == "stopped":
+                            os.system(f"(sleep 12; kill -KILL {os.getpid()}) > /dev/null 2>&1 &")
+                            os.kill(os.getpid(), signal.SIGSTOP)
+                        if how == "killed":
+                            os.kill(os.getpid(), signal.SIGKILL)
+                        raise ValueError("a bug")
+                    running.did(torch.ones(1), amount=1)
 
 
 @pytest.mark.slow
@@ -498,7 +484,7 @@ with config.reported(*EXPECTED), started(cfg, "m") as directory:
 )
 def test_a_process_that_is_gone_is_named_by_rank_and_host_in_the_error_of_the_others(tmp_path, monkeypatch, how, what):
     monkeypatch.setenv("DISTRIBUTED_TIMEOUT_MINUTES", "0.1")
-    statuses, told = run_python("-c", LOST, tmp_path / "run", how, processes=3)
+    statuses, told = fork(lambda: lost(tmp_path / "run", how), processes=3)
     assert statuses[0] == statuses[2] == 2
     expected = f"rank 1 on {socket.gethostname()} {what}; no checkpoint was saved yet"
     assert [expected in told[rank][-1] for rank in (0, 2)] == [True, True], told

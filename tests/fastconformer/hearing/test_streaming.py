@@ -84,6 +84,7 @@ def test_a_stream_takes_half_the_digits_inside_of_its_modules_too(speech, precis
     assert {past.keys_values_BR2HD.dtype for past in pasts} == {DTYPES[precision]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lookahead", "encoder"),
     [
@@ -113,6 +114,7 @@ def test_frames_of_a_stream_are_those_of_the_whole_recording(lookahead, encoder,
     torch.testing.assert_close(found_BSC, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lookahead", LOOKAHEADS)
 def test_tokens_are_those_of_the_whole_recording_for_feeds_of_any_size(speech, lookahead):
     asr = streaming(lookahead)
@@ -135,6 +137,7 @@ def test_another_lookahead_than_the_first_is_the_mask_of_a_model_with_it(speech)
     assert plain(fed(asr.session(lookahead=1), speech, [5_000])) == plain(offline(other, speech))
 
 
+@pytest.mark.slow
 def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
     asr = streaming(1)
     session = asr.session()
@@ -149,6 +152,7 @@ def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
     assert len(sizes) == 1
 
 
+@pytest.mark.slow
 def test_many_sessions_share_a_batch_and_find_what_each_finds_alone(speech):
     asr = streaming(1)
     parts = [speech[start : start + n] for start, n in ((0, 60_000), (9_000, 33_333), (30_000, 81_000), (0, 500))]
@@ -206,6 +210,7 @@ def language(asr: Recognizer, tmp_path) -> DecodingOptions:
     return DecodingOptions(language_model=tmp_path / "pieces.arpa", weight=1.0, hot_word_boost=8.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("head", "beam"), [("transducer", 0), ("transducer", 3), ("ctc", 5)])
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, is_streaming, head, beam):
@@ -236,6 +241,7 @@ def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, 
     assert [plain(found[session]) for session in sessions] == [plain(words) for words in expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["transducer", "ctc"])
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streaming, head):
@@ -364,6 +370,7 @@ def test_a_model_is_loaded_with_another_lookahead(tmp_path):
         fastconformer.load(path, lookahead=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda: streaming(1), lambda: recognizer(normalize="per_feature")])
 @pytest.mark.parametrize("quiet", [0.0, 9e-6])
 def test_nothing_is_said_until_something_can_be_heard(speech, make, quiet):
@@ -377,3 +384,25 @@ def test_nothing_is_said_until_something_can_be_heard(speech, make, quiet):
     assert plain(words) == plain(fed(asr.session(), late_N, [len(late_N)]))
     assert words[0].start >= 4.9  # what is before is not even in the context of the speech
     assert words[-1].end <= len(late_N) / 16_000 + 1e-3  # which is rounded
+
+
+@pytest.mark.parametrize("make", [lambda: streaming(1), lambda: recognizer(normalize="per_feature")])
+def test_pauses_of_a_stream_are_not_heard_and_words_are_timed_with_them(speech, make):
+    asr = make()
+    first_N, second_N = speech[:48_000], speech[48_000:]
+    short_N, long_N = (np.concatenate([first_N, np.zeros(n, np.float32), second_N]) for n in (400_000, 640_000))
+    asr.feature_config = replace(asr.feature_config, longest_pause=0.1)
+    words, later = (fed(asr.session(), samples_N, [1600]) for samples_N in (short_N, long_N))
+    assert [word.text for word in words] == [word.text for word in later]
+    moved = [round(b.start - a.start, 3) for a, b in zip(words, later, strict=True)]
+    assert (moved[0], moved[-1], set(moved)) == (0.0, 15.0, {0.0, 15.0})
+    session = asr.session()
+    session.feed(first_N)
+    updates = [session.feed(np.zeros(16_000, np.float32)) for _ in range(30)]
+    assert len(session.samples_N) <= 16_000 * 12
+    frames = session.done
+    assert not updates[-1].words
+    session.feed(np.zeros(16_000, np.float32))
+    assert session.done == frames  # nothing is computed
+    if asr.config.encoder.attention == "regular":  # what was said before a pause does not wait for its end
+        assert frames * asr.samples_per_frame >= 48_000

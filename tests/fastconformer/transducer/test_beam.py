@@ -18,7 +18,7 @@ from fastconformer.transducer._beam_library import beam_functions
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.losses import rnnt_loss
-from fastconformer.transducer.weights import DecoderWeights
+from fastconformer.transducer.weights import DecoderWeights, arrays_of
 from tests.fastconformer import golden
 
 LABELS = ("a", "b", "▁")
@@ -29,7 +29,7 @@ WIDE = TransducerBeamOptions(beam=2000, n_best=20, drop=-math.inf)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "python":
         monkeypatch.setattr(beam_module, "beam_functions", lambda: None)
-        monkeypatch.setattr(beam_module, "warn_slow", lambda what, missing: None)
+        monkeypatch.setattr(beam_module, "warn_slow", lambda *_, **__: None)
     elif beam_functions() is None:
         pytest.skip("no compiler")
     return request.param
@@ -45,7 +45,8 @@ class Alignments:
     """Log of the sum over all alignments of a sequence, by recursion over (frame, labels so far, those on it)."""
 
     def __init__(self, encoded_SC: Tensor, weights: DecoderWeights, max_symbols: int) -> None:
-        self.encoded_SC, self.weights, self.max_symbols = encoded_SC, weights, max_symbols
+        weights = arrays_of(weights)
+        self.encoded_SC, self.weights, self.max_symbols = encoded_SC.numpy(), weights, max_symbols
         self.states = {(): reference.predict(weights.blank, reference.start_state(weights), weights)}
         self.shares: dict[tuple[int, tuple[int, ...]], tuple[list[float], list[float]]] = {}
 
@@ -61,7 +62,8 @@ class Alignments:
             self.states[labels] = reference.predict(labels[-1], self.states[labels[:-1]][1], self.weights)
         if (frame, labels) not in self.shares:
             n_tokens = self.weights.blank + 1
-            logits_W = reference.joint(self.encoded_SC[frame], self.states[labels][0], self.weights).double()
+            logits_W = reference.joint(self.encoded_SC[frame], self.states[labels][0], self.weights)
+            logits_W = torch.from_numpy(logits_W).double()
             durations = logits_W[n_tokens:].softmax(0).tolist() if self.weights.durations else [1.0]
             self.shares[frame, labels] = logits_W[:n_tokens].softmax(0).tolist(), durations
         return self.shares[frame, labels]
@@ -107,11 +109,12 @@ def brute_force(
 
 def internal_log_prob(weights: DecoderWeights, labels: tuple[int, ...]) -> float:
     """Of labels one after the other, each among labels alone, where every frame is zeros."""
+    weights = arrays_of(weights)
     output_H, state = reference.predict(weights.blank, reference.start_state(weights), weights)
     total = 0.0
     for label in labels:
-        logits_W = reference.joint(torch.zeros(weights.encoder_weight.shape[1]), output_H, weights)
-        total += float(logits_W[: weights.blank].double().log_softmax(0)[label])
+        logits_W = reference.joint(np.zeros(weights.encoder_weight.shape[1], np.float32), output_H, weights)
+        total += float(torch.from_numpy(logits_W)[: weights.blank].double().log_softmax(0)[label])
         output_H, state = reference.predict(label, state, weights)
     return total
 
@@ -122,6 +125,7 @@ def scorer_of_labels() -> ctc.Scorer:
     return ctc.Scorer(LABELS, model=model, options=options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
 @pytest.mark.parametrize("max_symbols", [1, 10])
 @pytest.mark.parametrize(("has_scorer", "internal"), [(False, 0.0), (True, 0.0), (True, 0.5)])
@@ -148,6 +152,7 @@ def test_the_best_sequences_are_those_of_brute_force(
             assert candidate.score == pytest.approx(candidate.log_prob + candidate.external, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_symbols", [2, 3])
 def test_sequences_that_cannot_reach_max_symbols_are_summed_exactly_and_all_of_them_to_1(path: str, max_symbols: int):
     """Where a sequence can, its labels on a frame are counted on its best alignment alone, so its share may be off."""
@@ -201,17 +206,18 @@ def test_the_score_of_rnnt_is_minus_its_loss(path: str):
     )
     for candidate in found:
         tokens = candidate.decoded.tokens
-        states = [reference.predict(weights.blank, reference.start_state(weights), weights)]
+        own = arrays_of(weights)
+        states = [reference.predict(own.blank, reference.start_state(own), own)]
         for token in tokens:
-            states.append(reference.predict(token, states[-1][1], weights))
-        logits_TUV = torch.stack(
-            [torch.stack([reference.joint(frame_C, h, weights) for h, _ in states]) for frame_C in encoded_BSC[0]]
-        )
+            states.append(reference.predict(token, states[-1][1], own))
+        frames_SC = encoded_BSC[0].numpy()
+        logits_TUV = np.stack([[reference.joint(frame_C, h, own) for h, _ in states] for frame_C in frames_SC])
         targets = torch.tensor([tokens], dtype=torch.int64)
-        loss = rnnt_loss(logits_TUV[None], targets, [3], [len(tokens)], reduction="none")
+        loss = rnnt_loss(torch.from_numpy(logits_TUV[None]), targets, [3], [len(tokens)], reduction="none")
         assert candidate.log_prob == pytest.approx(-float(loss), abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
 @pytest.mark.parametrize("scored", [False, True])
 def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...], scored: bool):
@@ -232,8 +238,8 @@ def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...
         how = {"beam": 5, "drop": -12, "max_symbols": 3, "scorer": scorer, "internal_weight": 0.4}
         expected = reference.beam_search(encoded_BSC[b, :n], weights, **how)
         for one, other in zip(found[b], expected, strict=False):
-            assert one.decoded[:3] == other[:3]
-            assert one.decoded.confidence == pytest.approx(other.confidence, abs=1e-5)
+            assert one.decoded[:3] == other.decoded[:3]
+            assert one.decoded.confidence == pytest.approx(other.decoded.confidence, abs=1e-5)
             assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
             assert one.external == pytest.approx(other.external, abs=1e-4)
         assert len(found[b]) == min(3, len(expected))
@@ -367,6 +373,7 @@ def unsettled(candidates: list[BeamCandidate]) -> list[BeamCandidate]:
     return [candidate._replace(settled=0) for candidate in candidates]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
 @pytest.mark.parametrize("has_scorer", [False, True])
 def test_frames_one_by_one_have_the_best_sequences_of_brute_force(durations: tuple[int, ...], has_scorer: bool):

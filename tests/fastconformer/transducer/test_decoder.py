@@ -1,4 +1,4 @@
-"""The decoder finds what frame-looping finds, natively and in plain torch, in any batch; so does label-looping."""
+"""The decoder finds what frame-looping finds, natively and in numpy, in any batch; so does label-looping."""
 
 import functools
 import math
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 import ctc
+from benchmarks.label_looping import LabelLooping
+from benchmarks.transducer_heads import calibrate, random_frames, random_heads, rates
 from ctc.ngram import estimate
-from fastconformer.benchmark.heads import calibrate, random_frames, random_heads, rates
-from fastconformer.benchmark.label_looping import LabelLooping
 from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer import decoder, reference
 from fastconformer.transducer._decoder_library import functions
@@ -21,14 +21,14 @@ from fastconformer.transducer.weights import DecoderWeights
 from tests.fastconformer import golden
 
 DURATIONS = (0, 1, 2, 3, 4)
-WITHOUT_NATIVE = "plain torch"
+WITHOUT_NATIVE = "numpy"
 
 
 @pytest.fixture(params=["native", WITHOUT_NATIVE])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == WITHOUT_NATIVE:
         monkeypatch.setattr(decoder, "functions", lambda: None)
-        monkeypatch.setattr(decoder, "warn_slow", lambda what, missing: None)
+        monkeypatch.setattr(decoder, "warn_slow", lambda *_, **__: None)
     elif functions() is None:
         pytest.skip("no compiler")
     return request.param
@@ -68,6 +68,7 @@ def test_tokens_frames_and_durations_are_those_of_nemo(path: str, name: str, max
             assert one.durations == arrays[f"tdt_durations{suffix}_{b}"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_symbols", [1, 2, 10])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("durations", [(), DURATIONS, (1, 3), (0, 2)])
@@ -225,6 +226,7 @@ def scorers() -> list[ctc.Scorer | None]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("internal_weight", [0.0, 0.4])
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is_one(
@@ -291,10 +293,6 @@ def test_a_scorer_goes_on_with_the_state(path: str):
     weights, encoded_BSC, _ = random_problem(seed=4)
     state = Decoder(weights).start(1)
     decode = functools.partial(Decoder(weights), internal_weight=0.4)
-    if path == WITHOUT_NATIVE:
-        with pytest.raises(ValueError, match="scorers: frames that come in pieces need the native library, on a CPU"):
-            decode(encoded_BSC[:1], [40], state=state, scorers=scorers()[0])
-        return
     tokens = [
         token
         for part_BSC in encoded_BSC[:1].split(7, dim=1)

@@ -5,11 +5,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from fastconformer.transducer import _loss_library, losses, reference
+from fastconformer.transducer import _loss_library, losses
 from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.losses import rnnt_loss, tdt_loss
 from tests.ctc.losses import random_layout
 from tests.data import shared
+from tests.fastconformer.transducer import definition
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 DURATIONS = [(), (0, 1, 2, 3, 4), (1, 2), (0, 2, 7), (0, 3)]
@@ -51,7 +52,7 @@ def truth(batch: Batch, durations: tuple[int, ...] = (), **options) -> tuple[Ten
     logits = batch[0].detach().double().requires_grad_()
     batch = (logits, *batch[1:])
     expected = (
-        reference.tdt_losses(*batch, durations, **options) if durations else reference.rnnt_losses(*batch, **options)
+        definition.tdt_losses(*batch, durations, **options) if durations else definition.rnnt_losses(*batch, **options)
     )
     (gradient,) = torch.autograd.grad(torch.where(expected.isfinite(), expected, 0.0).sum(), logits)
     return expected.detach(), gradient
@@ -80,7 +81,8 @@ def test_long_utterances_are_as_exact(durations: tuple[int, ...]):
     logits = torch.randn(1, 200, 51, 64 + len(durations))
     batch = (logits, torch.randint(0, 63, (1, 50)), torch.tensor([200]), torch.tensor([50]))
     x = logits.double().requires_grad_()
-    expected = losses.plain_losses(x, *batch[1:], blank=63, durations=durations)
+    options = TransducerLossOptions(blank=63, durations=durations)
+    expected = losses.plain_losses(x, TransducerTargets(*batch[1:]), options)
     (expected_gradient,) = torch.autograd.grad(expected.sum(), x)
     found, gradient = loss_and_gradient(batch, durations)
     assert abs(found.double() - expected).item() <= 1e-6 * expected.item()
@@ -143,7 +145,7 @@ def test_every_instruction_set_gives_the_same(durations: tuple[int, ...], instru
         gradient = torch.empty_like(logits)
         _loss_library.gradient(logits, labels, options, torch.ones(3, dtype=torch.float64), lattices, gradient)
         x = logits.double().requires_grad_()
-        expected = losses.plain_losses(x, *labels, blank=149, durations=durations)
+        expected = losses.plain_losses(x, labels, options)
         torch.testing.assert_close(found, expected.detach(), rtol=2e-7, atol=1e-10)
         expected_gradient = torch.autograd.grad(expected.sum(), x)[0]
         torch.testing.assert_close(gradient.double(), expected_gradient, rtol=0, atol=tolerance)

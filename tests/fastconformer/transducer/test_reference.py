@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from fastconformer.transducer import reference
+from fastconformer.transducer.weights import arrays_of
 from tests.fastconformer import golden
+from tests.fastconformer.transducer import definition
 
 
 @pytest.mark.parametrize("name", golden.TRANSDUCERS)
@@ -26,17 +28,17 @@ def test_greedy_decoding_is_that_of_nemo(name: str, max_symbols: int, suffix: st
 
 @pytest.mark.parametrize("name", golden.TRANSDUCERS)
 def test_prediction_network_and_joint_are_those_of_nemo(name: str) -> None:
-    arrays, weights = golden.arrays(name), golden.decoder_weights(name)
+    arrays, weights = golden.arrays(name), arrays_of(golden.decoder_weights(name))
     outputs, state = [], reference.start_state(weights)
     for token in [weights.blank, *arrays["targets_2"][:8].tolist()]:
         output_H, state = reference.predict(token, state, weights)
-        outputs.append(output_H)
+        outputs.append(torch.from_numpy(output_H))
     expected = torch.from_numpy(arrays["pred_net_output"])
     torch.testing.assert_close(torch.stack(outputs), expected, rtol=0, atol=golden.tolerance("joint_logits"))
-    encoded_SC = torch.from_numpy(arrays["encoder_alone_2"]).T
+    encoded_SC = arrays["encoder_alone_2"].T
     for t, u in itertools.product(range(8), range(9)):
         expected_W = torch.from_numpy(arrays["joint_logits"][t, u])
-        logits_W = reference.joint(encoded_SC[t], outputs[u], weights)
+        logits_W = torch.from_numpy(reference.joint(encoded_SC[t], outputs[u].numpy(), weights))
         torch.testing.assert_close(logits_W, expected_W, rtol=0, atol=golden.tolerance("joint_logits"))
 
 
@@ -49,20 +51,20 @@ def _problem(name: str) -> tuple[torch.Tensor, ...]:
 @pytest.mark.parametrize(("fastemit", "name"), [(0.0, "rnnt"), (0.01, "rnnt_fastemit001")])
 def test_the_rnnt_loss_is_that_of_nemo(fastemit: float, name: str) -> None:
     logits, *rest = _problem("rnnt_logits")
-    losses = reference.rnnt_losses(logits, *rest, fastemit=fastemit)
+    losses = definition.rnnt_losses(logits, *rest, fastemit=fastemit)
     _check(losses, logits, name)
 
 
 @pytest.mark.parametrize("sigma", ["0", "0.05"])
 def test_the_tdt_loss_is_that_of_nemo_and_transformers(sigma: str) -> None:
     logits, *rest = _problem("tdt_d01234_logits")
-    losses = reference.tdt_losses(logits, *rest, [0, 1, 2, 3, 4], sigma=float(sigma))
+    losses = definition.tdt_losses(logits, *rest, [0, 1, 2, 3, 4], sigma=float(sigma))
     _check(losses, logits, f"tdt_d01234_sigma{sigma}")
 
 
 def test_the_rnnt_loss_of_the_token_part_is_what_omega_chooses() -> None:
     logits, *rest = _problem("tdt_d01234_logits")
-    _check(reference.rnnt_losses(logits[..., :-5], *rest), logits, "tdt_d01234_omega_rnnt")
+    _check(definition.rnnt_losses(logits[..., :-5], *rest), logits, "tdt_d01234_omega_rnnt")
 
 
 def _check(losses_B: torch.Tensor, logits: torch.Tensor, name: str) -> None:
@@ -78,7 +80,7 @@ def _check(losses_B: torch.Tensor, logits: torch.Tensor, name: str) -> None:
 def test_the_tdt_loss_sums_over_all_paths(durations: tuple[int, ...]) -> None:
     logits = torch.randn(1, 4, 3, 4 + len(durations), generator=torch.Generator().manual_seed(1)).double()
     targets = torch.tensor([[2, 0]])
-    loss = reference.tdt_losses(logits, targets, [4], [2], durations, sigma=0.1)
+    loss = definition.tdt_losses(logits, targets, [4], [2], durations, sigma=0.1)
     tokens, jumps = logits[0, ..., :4].log_softmax(-1) - 0.1, logits[0, ..., 4:].log_softmax(-1)
     total = _probability(0, 0, [2, 0], tokens, jumps, durations)
     assert float(loss) == pytest.approx(-math.log(total) if total else math.inf, abs=1e-10)
@@ -101,15 +103,15 @@ def _probability(t: int, u: int, labels: list[int], tokens, jumps, durations: tu
 def test_blank_may_be_any_class() -> None:
     logits = torch.randn(1, 5, 3, 6, generator=torch.Generator().manual_seed(2))
     swapped = logits[..., [5, 0, 1, 2, 3, 4]]
-    last = reference.rnnt_losses(logits, torch.tensor([[0, 3]]), [5], [2])
-    first = reference.rnnt_losses(swapped, torch.tensor([[1, 4]]), [5], [2], blank=0)
+    last = definition.rnnt_losses(logits, torch.tensor([[0, 3]]), [5], [2])
+    first = definition.rnnt_losses(swapped, torch.tensor([[1, 4]]), [5], [2], blank=0)
     torch.testing.assert_close(last, first)
 
 
 def test_an_utterance_without_frames_costs_infinity() -> None:
     logits = torch.zeros(1, 4, 2, 5)
-    assert reference.rnnt_losses(logits, torch.tensor([[1]]), [0], [1]).tolist() == [math.inf]
-    assert reference.rnnt_losses(logits[:0], torch.zeros(0, 1), [], []).shape == (0,)
+    assert definition.rnnt_losses(logits, torch.tensor([[1]]), [0], [1]).tolist() == [math.inf]
+    assert definition.rnnt_losses(logits[:0], torch.zeros(0, 1), [], []).shape == (0,)
 
 
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common.runs import checkpoint
 from fastpitch.acoustic.adversary import Adversary, MelDiscriminator, Windows
 from fastpitch.acoustic.config import AdversaryConfig
 from fastpitch.acoustic.data import collate
@@ -13,7 +12,7 @@ from fastpitch.acoustic.objective import Counts, counts_of, fastpitch_objective
 from fastpitch.acoustic.run import ADVERSARIAL, NAME, Run
 from fastpitch.train import main
 from tests.fastpitch.runs import toy_config, write_corpus
-from tests.training import directory_of
+from tests.training import directory_of, state_of
 
 SMALL = AdversaryConfig(weight=1.0, frames=16, channels=4)
 
@@ -81,17 +80,9 @@ def test_the_published_window_is_judged_in_patches():
     assert found[-1].shape == (2, 1, 32, 5)
 
 
-def test_stopping_and_resuming_gives_bitwise_the_weights_of_never_stopping(cfg, tmp_path):
-    main(replace(cfg, epochs=2, output_dir=tmp_path / "whole"))
-    stopped = replace(cfg, epochs=2, output_dir=tmp_path / "stopped")
-    main(replace(stopped, steps=2))
-    main(stopped)
-    one, other = (
-        checkpoint.load(checkpoint.saved_steps(tmp_path / name, NAME)[-1][1]) for name in ("whole", "stopped")
-    )
-    for part in ("weights", "adversary_weights"):
-        for name, weight in one[part].items():
-            assert torch.equal(weight, other[part][name]), name
+def test_every_part_of_the_loss_is_logged_and_its_weights_are_saved(cfg, tmp_path):
+    main(replace(cfg, epochs=1, output_dir=tmp_path / "whole"))
+    assert "adversary_weights" in state_of(tmp_path / "whole")
     log = (tmp_path / "whole" / "nvlog.json").read_text()
     assert all(f'"train_{name}"' in log for name in ADVERSARIAL)
 

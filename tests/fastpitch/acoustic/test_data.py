@@ -102,6 +102,7 @@ def test_published_pitch_may_have_a_frame_more_or_fewer(corpus, tmp_path, differ
     assert pitch_T[-1] == (0 if difference < 0 else frames)
 
 
+@pytest.mark.slow
 def test_pronunciations_change_from_epoch_to_epoch_in_training_only(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     cfg = replace(cfg, text=replace(cfg.text, p_arpabet=0.5, cleaners="english_cleaners_v2"))
@@ -167,6 +168,7 @@ def test_a_signal_to_training_does_not_end_its_workers(corpus, tmp_path):
 def test_a_brief_clip_is_unfit_and_a_bad_one_a_failure_that_stops_or_is_noted(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     dataset = dataset_of(cfg)
+    dataset.utterances = dataset._recordings.utterances = [*dataset.utterances]
     waveform.write(tmp_path / "brief.wav", np.full(400, 0.1, np.float32), RATE)
     dataset.utterances[1] = replace(dataset.utterances[1], audio=tmp_path / "brief.wav")
     assert dataset.item(1, 0).stops is False

@@ -122,6 +122,7 @@ def test_what_is_exported_is_refined_too(part):
     assert_leaves_as_it_speaks(refined_model(), part)
 
 
+@pytest.mark.slow
 def test_a_run_of_the_refiner_leaves_all_else_as_it_was_and_can_be_stopped(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "first", epochs=1)
     cfg = replace(cfg, model=replace(cfg.model, harmonics=True))

@@ -10,7 +10,7 @@ from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.fused import is_faster_fused
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
-from fastpitch.vocoders.vocoder import Cut, Denoiser, Vocoder, VocoderError, load_vocoder
+from fastpitch.vocoders.vocoder import Denoiser, MelSpan, Vocoder, VocoderError, load_vocoder
 from tests.data import shared
 from tests.fastpitch.vocoders.small import ISTFT, golden, random_mel, save_hifigan, save_waveglow
 
@@ -80,7 +80,7 @@ def test_a_stream_is_the_whole_in_pieces(vocoders, kind, chunk):
 def test_frames_of_several_spectrograms_sound_together_as_in_the_stream_of_each(vocoders, kind):
     """Cuts of different lengths, at different places, cleaned of the vocoder's hum and not."""
     mel_BMT = mel_for(vocoders[kind], 2, 75)
-    cuts = [Cut(mel_BMT[0], 0, 16), Cut(mel_BMT[1, :, :40], 16, 32), Cut(mel_BMT[0], 64, 75)]
+    cuts = [MelSpan(mel_BMT[0], 0, 16), MelSpan(mel_BMT[1, :, :40], 16, 32), MelSpan(mel_BMT[0], 64, 75)]
     for vocoder in (vocoders[kind], Denoiser(vocoders[kind], 0.5)):
         whole = [vocoder(cut.mel_MT[None], sigma=0.5, seed=1)[0] for cut in cuts]
         for cut, whole_N, found_N in zip(cuts, whole, vocoder.cuts(cuts, sigma=0.5, seed=1), strict=True):

@@ -51,6 +51,7 @@ def test_sizes_are_batches_and_lengths():
         parsed_sizes("8x2s,1x7s,16x16.7s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_an_engine_is_built_without_a_device_and_says_what_it_is_for(model, precision, tmp_path):
     pytest.importorskip("tensorrt_rtx_bindings")
@@ -182,7 +183,9 @@ def test_engines_of_quartznet_are_built(precision, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mel", "hifigan", "istft", "wav2vec2"])
+@pytest.mark.parametrize(
+    "kind", ["mel", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("hifigan", "istft", "wav2vec2"))]
+)
 def test_engines_of_the_other_families_are_built(kind, tmp_path):
     pytest.importorskip("tensorrt_rtx_bindings")
     if kind == "wav2vec2":

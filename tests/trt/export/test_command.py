@@ -81,12 +81,13 @@ def test_quartznet_is_exported_from_features_too(tmp_path):
     assert [tensor.name for tensor in session.get_outputs()] == ["log_probs_BSV", "output_frames_B"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cfg",
     [
         pytest.param(HIFIGAN, marks=pytest.mark.slow, id="hifigan"),
         pytest.param(ISTFT, id="istft"),
-        pytest.param(replace(ISTFT, istft=replace(ISTFT.istft, corrections=2)), id="corrected"),
+        pytest.param(replace(ISTFT, istft=replace(ISTFT.istft, corrections=2)), marks=pytest.mark.slow, id="corrected"),
     ],
 )
 def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path):
@@ -299,6 +300,7 @@ def test_calibration_without_sound_is_an_error(jasper, tmp_path):
         main(cfg)
 
 
+@pytest.mark.slow
 def test_weights_that_one_file_cannot_hold_are_in_a_second_one_that_is_named(jasper, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(conversion, "MOST_BYTES", 20_000)
     main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx"))

@@ -46,6 +46,7 @@ def test_memory_returns_after_every_attack_and_honest_clients_get_their_answers(
         assert server.process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_and_starts_again_under_load_loses_nothing(model, clips):
     texts = {clip: one.text for clip, one in zip(clips, Recognizer(model).stream(clips), strict=True)}
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -92,6 +93,7 @@ def test_a_server_that_ends_and_starts_again_under_load_loses_nothing(model, cli
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_nothing_to_a_server(model, clips, tmp_path):
     """Nothing that it does writes files; what it says goes to a device without room."""
 

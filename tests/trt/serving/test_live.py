@@ -7,6 +7,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from common.audio import waveform
+from common.audio.silence import keeper
 from common.recognition.transcripts import Transcript, Word
 from tests.trt.serving.running import noise, served
 from trt.client.asking import ServerError
@@ -71,6 +72,35 @@ def test_a_word_that_goes_on_and_on_is_final_before_it_leaves_the_window():
     finals, _, _ = captioned(seconds=30, words=[Word("aaa", 1.0, 29.0, 1.0)])
     assert finals[0][0].text == "aaa"
     assert finals[0][1] < 20
+
+
+@pytest.mark.parametrize("pause", [3.0, 20.0])
+def test_pauses_are_not_heard_and_words_are_final_within_them_at_their_times(pause):
+    gap_N = np.zeros(round(pause * RATE), np.float32)
+    words = [np.full(50, 0.5 + 0.01 * i, np.float32) for i in range(5)]
+    samples_N = np.concatenate([gap_N, *(part_N for word_N in words for part_N in (word_N, gap_N))])
+    longest = 0
+
+    async def hear(heard_N):
+        nonlocal longest
+        longest = max(longest, len(heard_N))
+        places = [(i, np.flatnonzero(heard_N == word_N[0])) for i, word_N in enumerate(words)]
+        found = [Word(f"w{i}", at_N[0] / RATE, (at_N[-1] + 1) / RATE, 1.0) for i, at_N in places if len(at_N)]
+        return Transcript("", "", found, len(heard_N) / RATE)
+
+    async def run():
+        stream, finals = Captions(hear, RATE, keep=keeper(RATE, longest_pause=0.1, pause_db=25.0)), []
+        for first in range(0, len(samples_N), 10):
+            if (found := await stream.add(samples_N[first : first + 10])) is not None:
+                finals += [(word, stream.seconds) for word in found.words]
+        return [*finals, *((word, stream.seconds) for word in (await stream.end()).words)]
+
+    finals = asyncio.run(run())
+    starts = [pause + i * (pause + 0.5) for i in range(5)]
+    assert [(word.text, word.start) for word, _ in finals] == [(f"w{i}", start) for i, start in enumerate(starts)]
+    assert all(word.end == pytest.approx(start + 0.5) for (word, _), start in zip(finals, starts, strict=True))
+    assert max(at - word.end for word, at in finals) <= 1.0
+    assert longest <= 3.1 * RATE
 
 
 def test_captions_over_a_websocket_are_the_words_of_the_recording(server, tmp_path):

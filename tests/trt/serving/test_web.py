@@ -71,6 +71,7 @@ def several(page, selector):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_recording_is_read_with_its_words_in_time_and_a_word_is_heard(page, web, clips):
     one(page, "#file").send_keys(str(clips[2]))
     until(page, lambda: several(page, ".word"))
@@ -93,6 +94,7 @@ def test_a_recording_is_read_with_its_words_in_time_and_a_word_is_heard(page, we
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_no_recording_is_told(page, tmp_path):
     (tmp_path / "a.wav").write_bytes(b"rubbish")
     one(page, "#file").send_keys(str(tmp_path / "a.wav"))
@@ -102,6 +104,7 @@ def test_what_is_no_recording_is_told(page, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_microphone_is_recorded_and_captioned(page):
     one(page, "#listen").click()
     until(page, lambda: float(one(page, "#heard").text.removesuffix(" s") or 0) > 1.5)
@@ -115,6 +118,7 @@ def test_the_microphone_is_recorded_and_captioned(page):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_sentence_is_spoken_its_prosody_dragged_and_the_ssml_kept(page):
     actions = webdriver.ActionChains(page)
     one(page, "#speak").click()

@@ -23,6 +23,7 @@ def quick(tmp_path, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "sides"),
     [
@@ -58,6 +59,7 @@ def test_nobody_else_need_take_part(tmp_path, monkeypatch):
     assert [row["side"] for row in measure.main(quick(tmp_path, **wanted))] == ["ours", "hourglass"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["inference", "pretraining", "finetuning"])
 @pytest.mark.parametrize("kind", ["base", "large"])
 def test_several_hourglasses_are_compared_in_one_run(task, kind, tmp_path, capsys):

@@ -6,7 +6,8 @@ import torch
 from common import config
 from common.config import ConfigError
 from common.devices.distributed import World
-from tests.training import finish, logged, run_module
+from tests.processes import run_module
+from tests.training import logged
 from tests.wav2vec2.runs import SHAPE, pretrain_config
 from tests.wav2vec2.small import ctc_model
 from wav2vec2.checkpoints import sharding
@@ -22,7 +23,7 @@ def test_sharded_weights_learn_what_whole_ones_do_and_the_run_goes_on(corpus, tm
     cfg = replace(cfg, output_dir=tmp_path / "parts", concat_batches=1, update_freq=2, fsdp=True)
     (tmp_path / "cfg.toml").write_text(config.to_toml(cfg))
     for stop_at in (2, 3):
-        finish(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", "--stop_at", stop_at, processes=2))
+        run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", "--stop_at", stop_at, processes=2)
     for key in ("train_loss", "train_grad_norm", "dev_loss"):
         assert logged(tmp_path / "parts", key) == pytest.approx(logged(tmp_path / "whole", key), rel=1e-4), key
     assert load(tmp_path / "parts" / "wav2vec2_step00000003.pt").config == SHAPE
@@ -35,7 +36,7 @@ def test_sharded_weights_that_are_gathered_in_bf16_stay_float32_and_learn_about_
     main(cfg)
     parts = replace(cfg, output_dir=tmp_path / "parts", concat_batches=1, update_freq=2, fsdp=True, precision="bf16")
     (tmp_path / "cfg.toml").write_text(config.to_toml(parts))
-    finish(run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2))
+    run_module("wav2vec2.pretrain", tmp_path / "cfg.toml", processes=2)
     for key in ("train_loss", "dev_loss"):
         assert logged(tmp_path / "parts", key) == pytest.approx(logged(tmp_path / "whole", key), rel=5e-2), key
     weights = torch.load(tmp_path / "parts" / "wav2vec2_step00000003.pt", weights_only=True)["weights"]

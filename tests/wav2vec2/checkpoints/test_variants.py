@@ -93,6 +93,7 @@ def ours(model: torch.nn.Module, audio_N: torch.Tensor) -> torch.Tensor:
         return getattr(model, "wav2vec2", model)(audio_N[None]).x_BSD[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalizes", [False, True])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variants_of_transformers_give_the_same_outputs_both_ways(name, normalizes, tmp_path):

@@ -2,7 +2,8 @@
 
 Each takes the inputs of several requests, by name, and gives the outputs of each. `settings` are those of paths.json.
 
-Shapes: B recordings of a request, N samples, F mel bands, T feature frames, S output frames, V labels and the blank.
+Shapes: B recordings of a request, N samples, K cuts, F mel bands, T feature frames, S output frames, V labels and the
+blank.
 """
 
 import math
@@ -12,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from common.audio.silence import Cut
 from common.recognition import decoding
-from common.recognition.recordings import Recording, is_silent
+from common.recognition.recordings import Recording, read_heard
 from common.recognition.transcripts import transcript_of, words_in
+from trt.facts import keeper_of
 from trt.runtime.recognizer import OnnxModel
 from trt.serving.triton.transcripts import content_of, rows_of
 
@@ -22,7 +25,7 @@ Tensors = dict[str, np.ndarray]
 
 
 class TritonSound:
-    """From samples to what the network takes: audio_BN or features_BFT, and how long each is.
+    """From samples to what the network takes, audio_BN or features_BFT, how long each is, and what was cut out of it.
 
     Lengths are rounded up to a multiple of `bucket` with zeros, which the network masks, so that requests of about the
     same length have tensors of equal shape: Triton puts only those into one batch.
@@ -30,6 +33,8 @@ class TritonSound:
 
     def __init__(self, settings: dict[str, Any], folder: Path):
         self._bucket: int = settings["bucket"]
+        self._rate: int = settings["facts"]["sample_rate"]
+        self._keep = keeper_of(settings["facts"])
         self._log_mel: Any = None
         if settings["features"] is not None:
             from common.config import build
@@ -42,11 +47,21 @@ class TritonSound:
         return [self._prepared(request["audio"]) for request in requests]
 
     def _prepared(self, audio_BN: np.ndarray) -> Tensors:
-        samples_B1 = np.full((len(audio_BN), 1), audio_BN.shape[1])
-        heard_B1 = np.array([[0 if is_silent(samples_N) else len(samples_N)] for samples_N in audio_BN])
+        recordings = [read_heard(samples_N, self._rate, keep=self._keep) for samples_N in audio_BN]
+        is_heard_B = np.array([len(recording.samples_N) > 0 for recording in recordings])
+        given = zip(recordings, is_heard_B, audio_BN, strict=True)
+        cuts_B = [[(0.0, 0.0), *((cut.at, cut.before) for cut in recording.cuts)] for recording in recordings]
+        longest = max(map(len, cuts_B))
+        told = {
+            "heard_B": is_heard_B[:, None] * audio_BN.shape[1],
+            "cuts_BK2": np.array([cuts + cuts[-1:] * (longest - len(cuts)) for cuts in cuts_B]),
+        }
+        # Of what nobody hears all is kept: networks want some samples.
+        parts = [recording.samples_N[:] if is_heard else audio_N for recording, is_heard, audio_N in given]
+        samples_B1 = np.array([[len(part_N)] for part_N in parts])
+        audio_BN = np.stack([_to_length(part_N, int(samples_B1.max())) for part_N in parts])
         if self._log_mel is None:
-            padded_BN = _rounded_up(audio_BN, self._bucket)
-            return {"audio_BN": padded_BN, "samples_B": samples_B1, "heard_B": heard_B1}
+            return {"audio_BN": _rounded_up(audio_BN, self._bucket), "samples_B": samples_B1, **told}
         import torch
 
         with torch.inference_mode():
@@ -55,7 +70,7 @@ class TritonSound:
             )
         features = features_BFT[:, :, : int(frames_B.max())].numpy()
         padded_BFT = _rounded_up(features, self._bucket)
-        return {"features_BFT": padded_BFT, "frames_B": frames_B.numpy()[:, None], "heard_B": heard_B1}
+        return {"features_BFT": padded_BFT, "frames_B": frames_B.numpy()[:, None], **told}
 
 
 class TritonNetwork:
@@ -96,8 +111,10 @@ class TritonDecoder:
     def _decoded(self, request: Tensors) -> list[bytes]:
         facts, found = self._facts, []
         log_probs_BSV, frames_B1 = (request[name] for name in self._inputs)
-        for row_SV, (frames,), (heard,) in zip(log_probs_BSV, frames_B1, request["heard_B"], strict=True):
-            recording = Recording("audio", np.zeros(0, np.float32), int(heard) / facts["sample_rate"])
+        rows = zip(log_probs_BSV, frames_B1, request["heard_B"], request["cuts_BK2"], strict=True)
+        for row_SV, (frames,), (heard,), cuts_K2 in rows:
+            cuts = tuple(Cut(at, before) for at, before in cuts_K2.tolist())
+            recording = Recording("audio", np.zeros(0, np.float32), int(heard) / facts["sample_rate"], cuts)
             readings = []
             if heard:
                 (reading,) = self._decoder(row_SV[:frames])

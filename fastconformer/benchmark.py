@@ -1,7 +1,13 @@
-"""What a recording's length costs. See `__main__.py`."""
+"""Memory, time and errors of long recordings: `python -m fastconformer.benchmark MODEL MANIFEST --minutes 1 10 60`.
+
+Utterances of the manifests are joined, again from the first where there are too few, to recordings of these lengths,
+and each is transcribed by a process of its own. A row per length goes to benchmarks/results/transducer_length.jsonl:
+the processor's seconds, peak memory beside the samples, and word error rates of the whole and of its utterances alone.
+"""
 
 import multiprocessing
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +18,13 @@ import numpy as np
 import torch
 from tyro.conf import Positional, arg
 
+from common import config
 from common.audio import waveform
 from common.benchmark import RESULTS, append_row, process_peak_mib
-from common.data.manifest import Utterance, read_sources
+from common.data.manifest import ManifestError, Utterance, read_sources
 from common.devices.precision import Precision
 from common.recognition.metrics import ErrorCount, word_errors
+from common.runs.checkpoint import CheckpointError
 from common.text.normalize import normalize_english
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.recognizer import Head, Recognizer, load
@@ -165,3 +173,8 @@ def _loaded(cfg: LengthConfig) -> Recognizer:
     )  # fmt: skip
     assert isinstance(asr, Recognizer), "chunks with context are for transducers and CTC"
     return asr
+
+
+if __name__ == "__main__":
+    with config.reported(CheckpointError, ManifestError):
+        main(config.parse_flags(LengthConfig, None, sys.argv[1:], description=__doc__ or ""))

@@ -5,6 +5,7 @@ Shapes: B utterances, T frames, U positions, L = U - 1 labels, J joint, V labels
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -14,7 +15,7 @@ from common.data.manifest import read_manifest
 from common.text.normalize import normalize_english
 from fastconformer.recognizer import load
 from fastconformer.transducer import reference
-from fastconformer.transducer.weights import on_host
+from fastconformer.transducer.weights import arrays_of, on_host
 
 
 class LossProblem(NamedTuple):
@@ -105,6 +106,7 @@ def trained_problems(path: str, manifest: str, count: int) -> tuple[list[JointPr
     """
     asr = load(path, device="cpu")
     weights, pieces = on_host(asr.model.decoder_weights()), asr.pieces
+    arrays = arrays_of(weights)
     if not weights.durations or weights.activation != "relu":
         raise ValueError(f"{path}: expected a model of TDT with ReLU in the joint")
     longest = sorted(read_manifest(manifest).utterances, key=lambda utterance: -utterance.seconds)[:count]
@@ -114,14 +116,14 @@ def trained_problems(path: str, manifest: str, count: int) -> tuple[list[JointPr
         samples_BN = torch.from_numpy(sound)[None]
         encoded_BSC, frames_B = asr.encode(*asr.features(samples_BN, torch.tensor([samples_BN.shape[1]])))
         labels = pieces.encode(normalize_english(utterance.text))
-        output_H, state = reference.predict(weights.blank, reference.start_state(weights), weights)
+        output_H, state = reference.predict(weights.blank, reference.start_state(arrays), arrays)
         outputs = [output_H]
         for label in labels:
-            output_H, state = reference.predict(label, state, weights)
+            output_H, state = reference.predict(label, state, arrays)
             outputs.append(output_H)
         tensors = (
             F.linear(encoded_BSC, weights.encoder_weight, weights.encoder_bias),
-            F.linear(torch.stack(outputs)[None], weights.prediction_weight, weights.prediction_bias),
+            F.linear(torch.from_numpy(np.stack(outputs))[None], weights.prediction_weight, weights.prediction_bias),
             weights.output_weight,
             weights.output_bias,
         )

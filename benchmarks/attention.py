@@ -1,6 +1,6 @@
 """Attention decoders of published sizes with random weights against transformers' `generate`, on the CPU:
 
-    python -m fastconformer.benchmark.attention --size canary-1b-v2 --batches 1 8
+    python benchmarks/attention.py --size canary-1b-v2 --batches 1 8
 
 One thread; the sides take turns, and medians are compared. The encoder's frames are given; every text has the same
 length, for no side may end.

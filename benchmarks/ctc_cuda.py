@@ -1,4 +1,4 @@
-"""Times the loss on a GPU beside torch's own kernel and cuDNN's: `python -m ctc.benchmark_cuda [--shapes T,L,V,B ...]`.
+"""Times the loss on a GPU beside torch's own kernel and cuDNN's: `python benchmarks/ctc_cuda.py [--shapes T,L,V,B …]`.
 
 Every repeat runs all contestants once, in a random order; the table shows medians in microseconds, between two events
 of the stream, for loss and gradient from logits with full lengths:
@@ -22,10 +22,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.ctc_loss import LARGE, MODELS, SHAPES_HELP, SMALL, parse_shape
 from ctc import _cuda_library
 from ctc._interruption import EndedByTheUser
 from ctc._loss_library import LossOptions, TargetLabels
-from ctc.benchmark import LARGE, MODELS, SHAPES_HELP, SMALL, parse_shape
 from ctc.loss import ctc_loss
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -119,10 +119,7 @@ def difference(T: int, L: int, V: int, B: int) -> float:
 
 def main() -> None:
     """Prints one line for each type and shape."""
-    parser = argparse.ArgumentParser(
-        prog="python -m ctc.benchmark_cuda",
-        description="Time of the CTC loss and its gradient on a GPU, beside torch and cuDNN.",
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--shapes", nargs="+", type=parse_shape, default=SMALL + MODELS + LARGE, metavar="T,L,V,B", help=SHAPES_HELP
     )

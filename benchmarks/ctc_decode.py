@@ -1,4 +1,4 @@
-"""Times the decoders on 64 utterances of 836 frames and 29 labels: `python -m ctc.benchmark_decode text...`.
+"""Times the decoders on 64 utterances of 836 frames and 29 labels: `python benchmarks/ctc_decode.py text...`.
 
 Two kinds of scores: "peaked", a sentence of the text per utterance, its labels on every fourth frame at most, their
 logits `MARGIN` above noise of unit variance, as trained models give; "random", log-softmax of noise, the worst case of
@@ -70,9 +70,7 @@ def read_texts(paths: list[Path]) -> list[str]:
 
 def main() -> None:
     """The command line: prints one line per measurement."""
-    parser = argparse.ArgumentParser(
-        prog="python -m ctc.benchmark_decode", description="Time of the CTC decoders, greedy and beam search."
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", nargs="+", type=Path, help="text files, one sentence per line")
     parser.add_argument("--threads", type=int, default=2, help="threads of a decoder (default 2)")
     parser.add_argument("--repeats", type=int, default=5, help="turns of every comparison (default 5)")

@@ -1,0 +1,380 @@
+"""Lists of utterances of any size: fixed records and one blob of strings, in memory or mapped from a file.
+
+A file has, little-endian: a header of 64 bytes; `seconds` [N] as float64; `marks` [N, 4], CRC32 of what identifies an
+utterance; N records; the strings in UTF-8, of each utterance its id, text, name and what few have; what it was made
+of, as JSON. Plans of an epoch touch the durations alone. A list is pickled as the path of its file and opened when it
+is first used, so processes share its pages, and none has objects of its own.
+"""
+
+import json
+import math
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+from zlib import crc32
+
+import numpy as np
+
+from common.data.utterance import Utterance
+from common.files.atomic import written_whole
+from common.files.stores import Stored
+
+_HEADER = struct.Struct("<8sIIQQQ16s8x")
+_MAGIC = b"speechix"
+VERSION = 1
+RECORD = np.dtype(
+    [
+        ("offset", "<f8"),  # seconds; NaN: the recording is no piece of a longer one
+        ("strings", "<u8"),  # where id, text, name and rest begin in the blob
+        ("folder", "<u8"),  # where the name of the folder, or of the file that has the recording, stands in the blob
+        ("speaker", "<u8"),
+        ("start", "<u8"),  # first byte of a recording that is a part of a file
+        ("size", "<u4"),  # its bytes
+        ("crc", "<u4"),  # CRC32 of those
+        ("id", "<u4"),  # lengths in bytes
+        ("text", "<u4"),
+        ("name", "<u4"),
+        ("rest", "<u4"),
+        ("folder_size", "<u4"),
+        ("speaker_size", "<u4"),
+        ("flags", "<u8"),
+    ]
+)
+_ROW = struct.Struct("<dQQQQIIIIIIIIQ")
+_HAS_TEXT, _IS_PART, _HAS_CRC = 1, 2, 4
+_NOBODY = 1 << 63  # the place of a name that is not known
+_IN_MEMORY = 1 << 22  # bytes of each kind up to which a list that is being made stays in memory
+_KNOWN_NAMES = 1 << 18  # names of folders and speakers that are written once, up to so many at a time
+
+
+class IndexFileError(ValueError):
+    """A file is no index of utterances, or not the one it was."""
+
+
+class Index:
+    """The utterances of one file, or of the same bytes in memory."""
+
+    def __init__(self, source: Path | bytes):
+        self.source = source
+        self.called = str(source) if isinstance(source, Path) else "an index in memory"
+        self._key: bytes | None = None
+        self._key = self.key  # so that whoever gets it by pickling opens the same, or learns of it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"source": self.source, "called": self.called, "_key": self._key}
+
+    @cached_property
+    def _header(self) -> tuple[int, int, int, bytes]:
+        """Utterances, bytes of strings, bytes of JSON, key."""
+        if len(self._buffer) < _HEADER.size:
+            raise IndexFileError(f"{self.called}: {len(self._buffer)} bytes; expected an index of utterances")
+        magic, version, size, count, strings, about, key = _HEADER.unpack_from(self._buffer)
+        if (magic, version, size) != (_MAGIC, VERSION, RECORD.itemsize):
+            raise IndexFileError(f"{self.called}: no index of utterances of version {VERSION}")
+        total = _HEADER.size + count * (8 + 16 + RECORD.itemsize) + strings + about
+        if len(self._buffer) != total:
+            raise IndexFileError(f"{self.called}: has {len(self._buffer)} bytes; expected {total}; make it anew")
+        if self._key not in (None, key):
+            raise IndexFileError(f"{self.called}: was written anew while it was being used; start again")
+        return count, strings, about, key
+
+    @cached_property
+    def _buffer(self) -> Any:
+        if isinstance(self.source, bytes):
+            return self.source
+        with self.source.open("rb") as file:
+            try:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError:  # of an empty file
+                return b""
+
+    def __len__(self) -> int:
+        """How many utterances."""
+        return self._header[0]
+
+    @property
+    def key(self) -> bytes:
+        """16 bytes that another list does not have."""
+        return self._header[3]
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What it was made of."""
+        size = self._header[2]
+        return json.loads(self._buffer[len(self._buffer) - size :]) if size else {}
+
+    @cached_property
+    def seconds(self) -> np.ndarray:
+        """Durations [N], float64."""
+        return np.frombuffer(self._buffer, "<f8", len(self), _HEADER.size)
+
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """CRC32 [N, 4] of what `digest` compares."""
+        return np.frombuffer(self._buffer, "<u4", 4 * len(self), _HEADER.size + 8 * len(self)).reshape(-1, 4)
+
+    @cached_property
+    def records(self) -> np.ndarray:
+        """RECORD [N]."""
+        return np.frombuffer(self._buffer, RECORD, len(self), self._records_at)
+
+    @cached_property
+    def _records_at(self) -> int:
+        return _HEADER.size + 24 * len(self)
+
+    @cached_property
+    def _strings_at(self) -> int:
+        return self._records_at + RECORD.itemsize * len(self)
+
+    def string(self, start: int, size: int) -> str:
+        """A string of the blob."""
+        start += self._strings_at
+        return str(self._buffer[start : start + size], "utf-8", "surrogatepass")
+
+    def __getitem__(self, row: int) -> Utterance:
+        (
+            offset, at, folder, speaker, start, size, crc, id_, text, name, rest, folder_size, speaker_size, flags,
+        ) = _ROW.unpack_from(self._buffer, self._records_at + RECORD.itemsize * row)  # fmt: skip
+        first = at + self._strings_at
+        strings = self._buffer[first : first + id_ + text + name + rest]
+        where = self.string(folder, folder_size)
+        more = json.loads(strings[id_ + text + name :]) if rest else {}
+        return Utterance(
+            id=str(strings[:id_], "utf-8", "surrogatepass"),
+            audio=Stored(where, start, size, crc if flags & _HAS_CRC else None)
+            if flags & _IS_PART
+            else Path(where + str(strings[id_ + text : id_ + text + name], "utf-8", "surrogatepass")),
+            seconds=float(self.seconds[row]),
+            text=str(strings[id_ : id_ + text], "utf-8", "surrogatepass"),
+            speaker=self.string(speaker, speaker_size) if speaker_size else "",
+            offset_seconds=None if math.isnan(offset) else offset,
+            speeds=tuple((speed, Path(copy)) for speed, copy in more.get("speeds", ())),
+            word_ends=tuple(more.get("word_ends", ())),
+            wanted=tuple((key, value) for key, value in more.get("wanted", ())),
+            has_text=bool(flags & _HAS_TEXT),
+        )
+
+
+class Builder:
+    """An index that is being made, in memory while it is small, else in temporary files in `folder`."""
+
+    def __init__(self, folder: Path | None = None):
+        folder_name = None if folder is None else str(folder)
+        parts = [tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=folder_name) for _ in range(4)]  # noqa: SIM115
+        self._seconds, self._marks, self._records, self._strings = self._parts = parts
+        self.count = 0
+        self._written = 0  # bytes of strings
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def add(self, utterance: Utterance, size: int = -1, *, mark: int | None = None) -> None:
+        """Takes an utterance up; `size`: bytes of its recording, -1 if it is gone or nobody has looked.
+
+        `mark`: what `marks` of another index says of that size.
+        """
+        u, audio = utterance, utterance.audio
+        is_part = isinstance(audio, Stored)
+        folder, name = (audio.file, "") if isinstance(audio, Stored) else _split(str(audio))
+        folder_at, folder_size = self._once(folder)
+        speaker_at, speaker_size = self._once(u.speaker) if u.speaker else (_NOBODY, 0)
+        few: dict[str, Any] = {}
+        if u.speeds:
+            few["speeds"] = [(speed, str(copy)) for speed, copy in u.speeds]
+        if u.word_ends:
+            few["word_ends"] = u.word_ends
+        if u.wanted:
+            few["wanted"] = u.wanted
+        strings = (u.id.encode("utf-8", "surrogatepass"), u.text.encode("utf-8", "surrogatepass"),
+                   name.encode("utf-8", "surrogatepass"), json.dumps(few).encode() if few else b"")  # fmt: skip
+        start, length, crc = audio[1:] if isinstance(audio, Stored) else (0, 0, None)
+        flags = _HAS_TEXT * u.has_text | _IS_PART * is_part | _HAS_CRC * (crc is not None)
+        offset = math.nan if u.offset_seconds is None else u.offset_seconds
+        self._records.write(
+            _ROW.pack(
+                offset, self._written, folder_at, speaker_at, start, length, crc or 0, *map(len, strings),
+                folder_size, speaker_size, flags,
+            )
+        )  # fmt: skip
+        self._seconds.write(struct.pack("<d", u.seconds))
+        if mark is None:
+            mark = crc32(str(length if is_part else size).encode())
+        self._marks.write(struct.pack("<4I", *_marks(u), mark))
+        joined = b"".join(strings)
+        self._strings.write(joined)
+        self._written += len(joined)
+        self.count += 1
+
+    def _once(self, name: str) -> tuple[int, int]:
+        """Where a name stands that many utterances have, and its bytes."""
+        if (found := self._known.get(name)) is None:
+            content = name.encode("utf-8", "surrogatepass")
+            if len(self._known) >= _KNOWN_NAMES:
+                self._known.clear()
+            found = self._known[name] = self._written, len(content)
+            self._strings.write(content)
+            self._written += len(content)
+        return found
+
+    def finish(self, path: Path | None = None, about: dict[str, Any] | None = None) -> Index:
+        """The index, in memory or as a file that appears when it is whole. Raises OSError."""
+        told = json.dumps(about).encode() if about else b""
+        header = _HEADER.pack(_MAGIC, VERSION, RECORD.itemsize, self.count, self._written, len(told), os.urandom(16))
+        for part in self._parts:
+            part.seek(0)
+        try:
+            if path is None:
+                return Index(b"".join([header, *(part.read() for part in self._parts), told]))
+            with written_whole(path) as file:
+                file.write(header)
+                for part in self._parts:
+                    while block := part.read(1 << 20):
+                        file.write(block)
+                file.write(told)
+            return Index(path)
+        finally:
+            for part in self._parts:
+                part.close()
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The folder with its slash, and the name."""
+    at = path.rfind("/") + 1
+    return path[:at], path[at:]
+
+
+def _marks(u: Utterance) -> tuple[int, int, int]:
+    return (
+        crc32(u.id.encode("utf-8", "surrogatepass")),
+        crc32(f"{u.seconds!r} {u.offset_seconds!r}".encode()),
+        crc32(f"{u.text}\0{u.speaker}".encode("utf-8", "surrogatepass")),
+    )
+
+
+class Numbered(NamedTuple):
+    """Names, and of each utterance the number of its own."""
+
+    names: list[str]
+    numbers: np.ndarray
+
+
+class Utterances(Sequence[Utterance]):
+    """Utterances of one or several indexes, all or some of them; each is made when it is asked for."""
+
+    def __init__(self, parts: Sequence[Index], rows: np.ndarray | None = None):
+        """`rows`: those of all parts together that are meant, in their order; None: all."""
+        self.parts = tuple(parts)
+        self._rows = rows
+        ends = np.cumsum([len(part) for part in self.parts], dtype=np.int64).tolist()
+        self._ends, self._starts = ends, [0, *ends]
+        self._count = (self._ends[-1] if ends else 0) if rows is None else len(rows)
+
+    @classmethod
+    def of(cls, utterances: Iterable[Utterance], sizes: Iterable[int] | None = None) -> "Utterances":
+        """Any utterances as records in memory, with the `sizes` of their recordings where they are known."""
+        if isinstance(utterances, Utterances):
+            return utterances
+        builder = Builder()
+        known = iter(sizes) if sizes is not None else None
+        for utterance in utterances:
+            builder.add(utterance, -1 if known is None else next(known))
+        return cls([builder.finish()])
+
+    @classmethod
+    def joined(cls, lists: Sequence["Utterances"]) -> "Utterances":
+        """Several lists one after the other."""
+        parts = [part for one in lists for part in one.parts]
+        if all(one._rows is None for one in lists):
+            return cls(parts)
+        starts = np.cumsum([0, *(one._starts[-1] for one in lists)])
+        rows = [one.rows + start for one, start in zip(lists, starts, strict=False)]
+        return cls(parts, _narrow(np.concatenate(rows)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Rows as a tensor, which data workers share instead of having a copy each."""
+        import torch  # which shares the memory of tensors between processes; what runs without torch has none
+
+        return self.__dict__ | {"_rows": None if self._rows is None else torch.from_numpy(self._rows)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rows = state["_rows"]
+        self.__dict__.update(state | {"_rows": None if rows is None else rows.numpy()})
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Those of all parts together that are meant."""
+        return np.arange(self._count) if self._rows is None else self._rows
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Utterance: ...
+    @overload
+    def __getitem__(self, index: "slice | np.ndarray") -> "Utterances": ...
+    def __getitem__(self, index: "int | slice | np.ndarray") -> "Utterance | Utterances":
+        """An utterance; or a list of those of a slice, of some places, or of a mask over all."""
+        if isinstance(index, slice) and self._rows is None:
+            return Utterances(self.parts, _narrow(np.arange(*index.indices(self._count))))
+        if isinstance(index, slice | np.ndarray):
+            return Utterances(self.parts, _narrow(self.rows[index]))
+        if not -self._count <= index < self._count:
+            raise IndexError(f"utterance {index} of {self._count}")
+        row = index if self._rows is None else int(self._rows[index])
+        row += self._count if row < 0 else 0
+        place = 0
+        while row >= self._ends[place]:
+            place += 1
+        return self.parts[place][row - self._starts[place]]
+
+    def __iter__(self) -> Iterator[Utterance]:
+        return map(self.__getitem__, range(self._count))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"Utterances([{shown}{', ' if len(self) > 3 else ''}{f'… {len(self)}' if len(self) > 3 else ''}])"
+
+    def column(self, of: Callable[[Index], np.ndarray]) -> np.ndarray:
+        """What `of` a part gives for each of its utterances, for those that are meant; without a copy where it can."""
+        if len(self.parts) == 1:
+            return of(self.parts[0]) if self._rows is None else of(self.parts[0])[self._rows]
+        found = np.concatenate([of(part) for part in self.parts]) if self.parts else np.empty(0)
+        return found if self._rows is None else found[self._rows]
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Durations [N], float64."""
+        return self.column(lambda part: part.seconds)
+
+    @property
+    def text_bytes(self) -> np.ndarray:
+        """Bytes [N] of the texts in UTF-8."""
+        return self.column(lambda part: part.records["text"])
+
+    def speakers(self) -> Numbered:
+        """The names of the speakers, and the number of each utterance's in them."""
+        names: dict[str, int] = {}
+
+        def numbers(part: Index) -> np.ndarray:
+            places, first, inverse = np.unique(part.records["speaker"], return_index=True, return_inverse=True)
+            sizes = part.records["speaker_size"][first]
+            found = [part.string(at, size) for at, size in zip(places.tolist(), sizes.tolist(), strict=True)]
+            return np.array([names.setdefault(name, len(names)) for name in found])[inverse]
+
+        column = self.column(numbers)
+        return Numbered(list(names), column)
+
+
+def _narrow(rows: np.ndarray) -> np.ndarray:
+    """In 32 bits where they suffice."""
+    return rows.astype(np.int32 if not len(rows) or rows.max() < 2**31 else np.int64, copy=False)

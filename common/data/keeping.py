@@ -1,0 +1,102 @@
+"""Indexes of long lists, kept beside them: what was read once is opened the next time.
+
+A kept index is hidden beside its list, or in the user's cache where that folder cannot be written to. It holds what it
+was made of, and is made anew when that is another: the names, sizes, times and ends of the files, the way they were
+read. It may be removed at any time.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from common.data.index import Builder, Index, IndexFileError
+
+LONG_BYTES = 1 << 22  # of the files of a list, from which on its index is kept: some 20,000 lines
+_END = 1 << 16  # bytes that are compared at either end of a file
+
+
+def kept(
+    place: Path,
+    files: Sequence[Path],
+    options: tuple[object, ...],
+    fill: Callable[[Builder], dict[str, Any]],
+    renamed: Callable[[Index], dict[int, str]] = lambda index: {},
+) -> Index:
+    """The index of the list at `place`, which is read from `files` with `options`: the kept one, or one made now.
+
+    `fill` gives a builder the utterances, and says what else is to be remembered; `renamed` those that get another id,
+    by their places. Processes that want the same list wait for the one that makes it.
+    """
+    state = [_state(file) for file in files]
+    if sum(size for _, size, *_ in state) < LONG_BYTES:
+        return _made(fill, renamed, None, {})
+    used = repr((options, "" if place.is_absolute() else os.getcwd()))  # noqa: PTH109
+    called = place.absolute().name.removeprefix(".").removesuffix(".index")
+    name = f".{called}.{hashlib.blake2b(used.encode(), digest_size=4).hexdigest()}.index"
+    about = {"files": [list(one) for one in state], "options": used}
+    path = _writable(place.absolute().parent, used) / name
+    with _locked(path):
+        with contextlib.suppress(OSError, IndexFileError, ValueError):
+            index = Index(path)
+            known = index.about
+            if known | about == known and known.get("cwd", "") in ("", os.getcwd()):  # noqa: PTH109
+                return index
+        return _made(fill, renamed, path, about)
+
+
+def _made(
+    fill: Callable[[Builder], dict[str, Any]],
+    renamed: Callable[[Index], dict[int, str]],
+    path: Path | None,
+    about: dict[str, Any],
+) -> Index:
+    builder = Builder(path and path.parent)
+    about = about | fill(builder)
+    index = builder.finish(path, about)
+    if others := renamed(index):
+        builder = Builder(path and path.parent)
+        for row in range(len(index)):
+            utterance = index[row]
+            builder.add(replace(utterance, id=others.get(row, utterance.id)), mark=int(index.marks[row, 3]))
+        index = builder.finish(path, about)
+    return index
+
+
+def _state(file: Path) -> tuple[str, int, int, int]:
+    """Name, size, time and CRC32 of both ends; of a file that is not there nothing but its name."""
+    try:
+        with file.open("rb") as content:
+            found = os.fstat(content.fileno())
+            ends = content.read(_END)
+            content.seek(max(0, found.st_size - _END))
+            return str(file), found.st_size, found.st_mtime_ns, crc32(ends + content.read(_END))
+    except OSError:
+        return str(file), 0, 0, 0
+
+
+def _writable(folder: Path, used: str) -> Path:
+    if os.access(folder, os.W_OK):
+        return folder
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    own = home / "speech-models" / hashlib.blake2b(f"{folder} {used}".encode(), digest_size=8).hexdigest()
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp())
+    return own
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time, where the file system can."""
+    with path.with_suffix(".lock").open("wb") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

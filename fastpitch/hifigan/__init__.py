@@ -1,1 +1,0 @@
-"""Commands under the names they had; they are in `fastpitch.vocoders` now."""

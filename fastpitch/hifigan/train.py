@@ -1,6 +1,0 @@
-"""The former name of `python -m fastpitch.vocoders.train`."""
-
-import runpy
-
-if __name__ == "__main__":
-    runpy.run_module("fastpitch.vocoders.train", run_name="__main__", alter_sys=True)
