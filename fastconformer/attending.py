@@ -32,7 +32,7 @@ from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import SearchOptions, Wish, decode
 from fastconformer.attention.step import DecoderPrecision, TorchStep, Weights
 from fastconformer.checkpoints.reading import read_aligner
-from fastconformer.hearing.texts import Part, TextHypothesis, hypothesis_of, spelled, transcript_of, word_times
+from fastconformer.hearing.texts import HeardPart, TextHypothesis, hypothesis_of, spelled, transcript_of, word_times
 from fastconformer.listening import Listener
 from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.model import Model
@@ -357,7 +357,7 @@ class AttentionRecognizer(Listener):
             stretches(recording.samples_N, self.sample_rate, preferred=preferred, longest=chunk_seconds)
             for recording in window
         ]
-        parts: list[list[Part]] = [[] for _ in window]
+        parts: list[list[HeardPart]] = [[] for _ in window]
         while True:
             # With words handed on, one stretch of each recording at a time; without, some batches of them.
             heard: list[_Stretch] = []
@@ -387,8 +387,8 @@ class AttentionRecognizer(Listener):
         decoder: AttentionDecoding,
         times: Times,
         batch_size: int,
-    ) -> list[Part]:
-        found: dict[int, Part] = {}
+    ) -> list[HeardPart]:
+        found: dict[int, HeardPart] = {}
         for rows in by_length([len(stretch.samples_N) for stretch in spoken], batch_size):
             samples = [_lengthened(spoken[row].samples_N, self.sample_rate) for row in rows]
             encoded = self.encode(*self.features(*padded(samples, self.device)))
@@ -403,7 +403,7 @@ class AttentionRecognizer(Listener):
             for row, sound_N, text, own in zip(rows, samples, texts, placed, strict=True):
                 length = len(spoken[row].samples_N)
                 lead = (len(sound_N) - length) // 2 / self.sample_rate
-                found[row] = Part(spoken[row].start, length / self.sample_rate, text, lead, own)
+                found[row] = HeardPart(spoken[row].start, length / self.sample_rate, text, lead, own)
         return [found[row] for row in range(len(spoken))]
 
     def _timed(

@@ -87,7 +87,8 @@ class Listener:
     def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
         """log_probs_BSV of pieces and blank, float32. Raises ValueError for a model without CTC head."""
         if self.model.ctc is None:
-            raise ValueError("this model has no CTC head: decode with another")
+            other = "transducer" if self.model.attention is None else "attention decoder"
+            raise ValueError(f"this model has no CTC head: decode with its {other}")
         return self.model.ctc(encoded_BSC.to(self.device)).log_softmax(-1)
 
     def _read(self, source: Source) -> Recording:

@@ -16,7 +16,7 @@ QUIET = 0.1  # of the loudness of speech: 20 dB below
 LOUD_SHARE = 0.9  # windows that are not louder than speech is
 
 
-class Stretch(NamedTuple):
+class SoundStretch(NamedTuple):
     """Samples from number `start` on, and whether they end within a pause, or with the recording."""
 
     start: int
@@ -24,7 +24,9 @@ class Stretch(NamedTuple):
     is_whole: bool
 
 
-def stretches(samples_N: np.ndarray | LongSound, rate: int, *, preferred: float, longest: float) -> Iterator[Stretch]:
+def stretches(
+    samples_N: np.ndarray | LongSound, rate: int, *, preferred: float, longest: float
+) -> Iterator[SoundStretch]:
     """A recording in stretches of at most `longest` seconds, one after the other.
 
     A stretch ends in the last pause before `preferred` seconds, or in the first one after them; where there is none, at
@@ -34,10 +36,10 @@ def stretches(samples_N: np.ndarray | LongSound, rate: int, *, preferred: float,
     while len(samples_N) - start > most:
         near_N = samples_N[start : start + most]
         end, is_pause = _cut(near_N, rate, wanted)
-        yield Stretch(start, near_N[:end], is_pause)
+        yield SoundStretch(start, near_N[:end], is_pause)
         start += end
     if start < len(samples_N):
-        yield Stretch(start, samples_N[start : len(samples_N)], True)
+        yield SoundStretch(start, samples_N[start : len(samples_N)], True)
 
 
 def _cut(near_N: np.ndarray, rate: int, wanted: int) -> tuple[int, bool]:

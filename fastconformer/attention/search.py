@@ -34,7 +34,7 @@ class Heard(NamedTuple):
     keys_values: Any
 
 
-class Token(NamedTuple):
+class CachedToken(NamedTuple):
     """A token to read: what it is, its place in its sequence, the slots of the sequence up to it, and the recording."""
 
     label: int
@@ -63,7 +63,7 @@ class Step(Protocol):
         """Slots that are free again."""
 
     def __call__(
-        self, tokens: Sequence[Token], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
+        self, tokens: Sequence[CachedToken], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
     ) -> list[Best]:
         """Reads tokens, those of one sequence in their order; what follows the `asked` ones of them, by their numbers.
 
@@ -71,7 +71,7 @@ class Step(Protocol):
         """
 
 
-class Found(NamedTuple):
+class FoundText(NamedTuple):
     """A text: its tokens without prompt and end, how probable each is, and the score; whether it has an end."""
 
     labels: list[int]
@@ -83,7 +83,7 @@ class Found(NamedTuple):
 class Result(NamedTuple):
     """Texts of a recording, best first, and what was noticed: "loop" or "limit"."""
 
-    found: list[Found]
+    found: list[FoundText]
     flags: tuple[str, ...]
 
 
@@ -138,7 +138,7 @@ def decode(step: Step, wishes: Sequence[tuple[Wish, Heard]], options: SearchOpti
     while waiting or live:
         while waiting and (not live or (len(live) + 1) * options.beam <= rows):
             live.append(waiting.popleft())
-        tokens: list[Token] = []
+        tokens: list[CachedToken] = []
         asked: list[int] = []
         allowed: list[np.ndarray] = []
         for search in live:
@@ -175,7 +175,7 @@ class _Search:
         spare = SPARE if self.wish.scorer is not None else 0
         return max(self.options.beam, spare) + len({ngram[-1] for ngram in self.blocked})
 
-    def tokens(self) -> Iterator[list[Token]]:
+    def tokens(self) -> Iterator[list[CachedToken]]:
         """What is to be read of each live sequence: the prompt, or its last token."""
         prompt = self.wish.prompt
         for sequence in self.beam:
@@ -186,7 +186,7 @@ class _Search:
             self.taken.update(slots)
             first = len(sequence.slots)
             sequence.slots = sequence.slots + slots
-            yield [Token(label, first + i, sequence.slots, self.heard) for i, label in enumerate(unread)]
+            yield [CachedToken(label, first + i, sequence.slots, self.heard) for i, label in enumerate(unread)]
 
     def follow(self, found: Iterator[Best]) -> None:
         """Goes on with what follows each live sequence."""
@@ -289,7 +289,7 @@ class _Search:
             self.flags = tuple(dict.fromkeys((*self.flags, "limit")))
         self._free(keep=())
         ranked = sorted(self.beam, key=lambda one: -self._rank(one.score, len(one.labels)))
-        found = [Found(one.labels, one.log_probs, one.score, one.is_ended) for one in ranked]
+        found = [FoundText(one.labels, one.log_probs, one.score, one.is_ended) for one in ranked]
         self.result = Result(found[: self.options.n_best], self.flags)
 
     def _free(self, keep: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from common.convolution import Linear, native
 from common.convolution.native import Weights as Kind
 from fastconformer.attention.network import AttentionDecoder, DecoderBlock
-from fastconformer.attention.search import Best, Heard, Token
+from fastconformer.attention.search import Best, CachedToken, Heard
 
 DecoderPrecision = Literal["fp32", "bf16", "int8"]
 KINDS: dict[DecoderPrecision, Kind] = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
@@ -82,7 +82,7 @@ class TorchStep:
         self.free += slots
 
     def __call__(
-        self, tokens: Sequence[Token], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
+        self, tokens: Sequence[CachedToken], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
     ) -> list[Best]:
         """As `Step` says."""
         device = self.store.device

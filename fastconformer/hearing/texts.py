@@ -16,7 +16,7 @@ from common.recognition.transcripts import Alternative, Letter, Transcript, Word
 from common.text.pieces import Pieces, is_spoken
 from common.text.vocabulary import VocabularyError
 from fastconformer.attention.pieces import PromptedPieces
-from fastconformer.attention.search import Found, Result
+from fastconformer.attention.search import FoundText, Result
 
 NO_SPACES = ("ja", "zh", "th")
 
@@ -38,7 +38,7 @@ class TextHypothesis(NamedTuple):
 def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
     """What a search found, spelled."""
 
-    def spelled(found: Found) -> TextHypothesis:
+    def spelled(found: FoundText) -> TextHypothesis:
         sure = [math.exp(log_prob) for log_prob in found.log_probs[: len(found.labels)]]
         return TextHypothesis(found.labels, pieces.decode(found.labels).strip(), sure, found.score)
 
@@ -46,7 +46,7 @@ def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
     return best._replace(flags=result.flags, alternatives=tuple(others))
 
 
-class Part(NamedTuple):
+class HeardPart(NamedTuple):
     """A stretch of a recording: where it starts and how long it is, in seconds, and what is said in it."""
 
     start: float
@@ -62,7 +62,7 @@ class Part(NamedTuple):
         return round(self.start + min(max(0.0, seconds - self.lead), self.seconds), 3)
 
 
-def words_of(part: Part, pieces: PromptedPieces, seconds_per_frame: float) -> list[Word]:
+def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) -> list[Word]:
     """The words with their times: those that were found, or those that the text has tokens for; else of the stretch.
 
     A time of tokens that is not in the stretch, or before the one before it, is none.
@@ -146,12 +146,12 @@ def word_times(
 
 
 def transcript_of(
-    recording: Recording, parts: Sequence[Part], pieces: PromptedPieces, *, language: str, seconds_per_frame: float
+    recording: Recording, parts: Sequence[HeardPart], pieces: PromptedPieces, *, language: str, seconds_per_frame: float
 ) -> Transcript:
     """What the parts of a recording say together; other readings only where it is one part."""
     separator, cuts = "" if language in NO_SPACES else " ", recording.cuts
 
-    def alternative(own: Sequence[Part]) -> Alternative:
+    def alternative(own: Sequence[HeardPart]) -> Alternative:
         words = [words_of(part, pieces, seconds_per_frame) for part in own]
         texts = [" ".join(word.text for word in some) for some in words]
         placed = [
