@@ -166,10 +166,12 @@ def _text(asr: Recognizer, cfg: LengthConfig, samples_N: np.ndarray) -> str:
 
 def _loaded(cfg: LengthConfig) -> Recognizer:
     torch.set_num_threads(1)
-    return load(
+    asr = load(
         cfg.model, device=cfg.device, precision=cfg.precision, head=cfg.head, local_attention=cfg.local_attention,
         normalize_seconds=cfg.normalize_seconds,
     )  # fmt: skip
+    assert isinstance(asr, Recognizer), "chunks with context are for transducers and CTC"
+    return asr
 
 
 if __name__ == "__main__":

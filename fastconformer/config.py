@@ -18,6 +18,7 @@ from common.text.language import Language, UnknownLetters
 from common.training.course import EveryConfig, check_batches, check_budget
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
+from fastconformer.attention.config import AttentionConfig
 from fastconformer.transducer.weights import Activation
 
 
@@ -81,11 +82,12 @@ class EncoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """An encoder and its heads: a transducer (RNN-T or TDT), CTC, or both."""
+    """An encoder and its heads: a transducer (RNN-T or TDT) or an attention decoder, CTC, or one of them and CTC."""
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     transducer: Literal["tdt", "rnnt", "none"] = "tdt"
     """Transducer: with tokens and durations (TDT), tokens alone (RNN-T), or none."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
     ctc: bool = True
     """Whether there is a CTC head."""
     pieces: int = 1024
@@ -106,8 +108,10 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_positive(self, "pieces", "prediction_width", "prediction_layers", "joint_width")
         check_shares(self, "head_dropout")
-        if self.transducer == "none" and not self.ctc:
-            raise ValueError("a model needs a head: expected transducer = tdt or rnnt, or ctc = true")
+        if self.transducer != "none" and self.attention.layers:
+            raise ValueError("transducer and attention decoder in one model: expected transducer = none beside layers")
+        if self.transducer == "none" and not self.ctc and not self.attention.layers:
+            raise ValueError("a model needs a head: expected transducer = tdt or rnnt, attention.layers, or ctc = true")
         if list(self.durations) != sorted({d for d in self.durations if d >= 0}) or max(self.durations, default=0) < 1:
             raise ValueError(f"durations = {self.durations}: expected frames in ascending order, one above 0")
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from common.audio import waveform
 from common.data.entries import (
+    WANTED,
     Entries,
     Entry,
     EntryError,
@@ -83,6 +84,7 @@ def described(path: Path, base: Path, line: int, record: dict[str, Any], *, with
         speeds=_speeds(record.get("speeds", {}), base, id),
         word_ends=_word_ends(record.get("word_ends", []), id),
         channel="" if record.get("channel") is None else str(record["channel"]),
+        wanted=tuple((key, str(record[key])) for key in WANTED if record.get(key) is not None),
     )
 
 

@@ -162,6 +162,7 @@ class Index:
             offset_seconds=None if math.isnan(offset) else offset,
             speeds=tuple((speed, Path(copy)) for speed, copy in more.get("speeds", ())),
             word_ends=tuple(more.get("word_ends", ())),
+            wanted=tuple((key, value) for key, value in more.get("wanted", ())),
             has_text=bool(flags & _HAS_TEXT),
         )
 
@@ -192,6 +193,8 @@ class Builder:
             few["speeds"] = [(speed, str(copy)) for speed, copy in u.speeds]
         if u.word_ends:
             few["word_ends"] = u.word_ends
+        if u.wanted:
+            few["wanted"] = u.wanted
         strings = (u.id.encode("utf-8", "surrogatepass"), u.text.encode("utf-8", "surrogatepass"),
                    name.encode("utf-8", "surrogatepass"), json.dumps(few).encode() if few else b"")  # fmt: skip
         start, length, crc = audio[1:] if isinstance(audio, Stored) else (0, 0, None)

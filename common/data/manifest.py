@@ -3,8 +3,9 @@
 | format           | what                                                                                            |
 |------------------|-------------------------------------------------------------------------------------------------|
 | jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds",      |
-|                  | "word_ends": [seconds, ...]}; or what others call these, such as "path" and "sentence" (`NAMES` |
-|                  | of common/data/tables.py); also over several lines each, or all in one object, {"data": [...]}   |
+|                  | "word_ends": [seconds, ...]}; or what others call these, such as "path" and "sentence" (`NAMES`  |
+|                  | of common/data/tables.py); also over several lines each, or all in one object, {"data": [...]};  |
+|                  | besides, what a model is to write, as NeMo's "source_lang" (`WANTED` of common/data/entries.py)  |
 | librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}, |
 |                  | or of what jsonl has in its lines                                                               |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
@@ -236,6 +237,7 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
                 "offset": utterance.offset_seconds,
                 "speeds": {f"{speed:g}": name(copy) for speed, copy in utterance.speeds},
                 "word_ends": utterance.word_ends,
+                **dict(utterance.wanted),
             }
             needed = {"text"} if utterance.has_text else set()  # "" says that nothing was said
             given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, ())}
@@ -392,6 +394,7 @@ def _checked(entry: Entry | ManifestError, folder: Path | None) -> _Checked | Ma
         has_text=entry.has_text,
         speaker=entry.speaker,
         word_ends=entry.word_ends,
+        wanted=entry.wanted,
         offset_seconds=entry.offset_seconds,
         speeds=tuple((speed, copy) for (speed, _), copy in zip(entry.speeds, copies, strict=True)),
     )

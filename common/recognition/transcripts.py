@@ -74,6 +74,8 @@ class Transcript(NamedTuple):
     """Less probable transcripts, best first, where they were asked for."""
     score: float = 0.0
     """As that of an alternative."""
+    flags: tuple[str, ...] = ()
+    """What was noticed: "loop" where the text repeated itself, "limit" where it did not end; it was decoded again."""
 
     def time_of(self, frame: float, *, is_end: bool = False) -> float:
         """The time in the recording of a frame of `log_probs_SV`, or of one as the end of something."""
@@ -88,6 +90,8 @@ class Transcript(NamedTuple):
             "confidence": round(sum(w.confidence for w in self.words) / len(self.words), 4) if self.words else 0.0,
             "words": [word._asdict() for word in self.words],
         }
+        if self.flags:
+            record["flags"] = list(self.flags)
         if self.alternatives:
             record["score"] = self.score
             record["alternatives"] = [alternative.record() for alternative in self.alternatives]
