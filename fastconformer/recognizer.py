@@ -224,6 +224,7 @@ class Recognizer(Listener):
         to `delay_seconds` for those of other streams; a session that is fed nothing for `idle_seconds` is closed.
         """
         shared: dict[str, Any] = {"max_symbols": max_symbols, "decoder": decoder}
+        shared |= {"greedy": self.decoding(), "words": self.words}
         shared |= {"delay_seconds": delay_seconds, "idle_seconds": idle_seconds}
         longest = lookahead_of(self.config.encoder, self.feature_config)
         if lookahead is not None and lookahead < 0:

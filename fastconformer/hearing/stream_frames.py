@@ -4,7 +4,7 @@ Shapes: B streams of a step, N samples, S encoder frames, C encoder width.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -13,10 +13,8 @@ from torch import Tensor
 from common.audio.silence import StreamPauses
 from common.devices.precision import float32_math
 from common.recognition.tensors import padded
+from fastconformer.listening import Listener
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams
-
-if TYPE_CHECKING:
-    from fastconformer.recognizer import Recognizer
 
 
 class AudioStream(Protocol):
@@ -51,7 +49,7 @@ class StepFrames(NamedTuple):
 class CachedFrames:
     """Frames of a model that keeps what it has computed."""
 
-    def __init__(self, asr: "Recognizer", lookahead: int) -> None:
+    def __init__(self, asr: Listener, lookahead: int) -> None:
         self.asr, self.streams = asr, EncoderStreams(asr.model.encoder, lookahead, asr.feature_config.mel_bins)
         features = asr.feature_config
         self.hop, self.size = features.hop_samples, asr.config.encoder.subsampling
@@ -112,7 +110,7 @@ class ChunkedFrames:
 
     bytes_per_stream = 0
 
-    def __init__(self, asr: "Recognizer", *, chunk: int, left: int, lookahead: int) -> None:
+    def __init__(self, asr: Listener, *, chunk: int, left: int, lookahead: int) -> None:
         self.asr, self.chunk, self.left, self.lookahead = asr, chunk, left, lookahead
         self.size = asr.samples_per_frame
 
@@ -151,6 +149,6 @@ class ChunkedFrames:
         return StepFrames(encoded_BSC, first, end, stop)
 
 
-def frames_of(asr: "Recognizer", samples: int) -> int:
+def frames_of(asr: Listener, samples: int) -> int:
     """Encoder frames of so many samples."""
     return asr.model.encoder.output_frames(asr.feature_config.frames(samples))

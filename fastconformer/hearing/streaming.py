@@ -25,9 +25,9 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,13 +39,12 @@ from common.audio.waveform import INAUDIBLE, AudioError
 from common.recognition.recordings import Recording, is_silent
 from common.recognition.transcripts import Word, text_of
 from common.text.pieces import word_groups
+from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.searching import SearchDecoding
 from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames, frames_of
 from fastconformer.hypotheses import NOTHING, Hypothesis, joined
+from fastconformer.listening import Listener
 from fastconformer.transducer.decoder_state import DecodingState
-
-if TYPE_CHECKING:
-    from fastconformer.recognizer import Recognizer
 
 BATCH = 64
 """Streams of a step of the network, at most."""
@@ -182,24 +181,28 @@ class Pool:
 
     def __init__(
         self,
-        asr: "Recognizer",
+        asr: Listener,
         frames: CachedFrames | ChunkedFrames,
         *,
+        greedy: TransducerDecoding | CTCDecoding,
+        words: Callable[[Hypothesis, Recording], list[Word]],
         max_symbols: int,
         decoder: SearchDecoding | None = None,
         delay_seconds: float = 0.0,
         idle_seconds: float = math.inf,
     ) -> None:
-        """`delay_seconds`: how long a step that could be taken waits for those of other streams.
+        """`greedy`: what decodes without a `decoder`; `words`: those of a hypothesis, with their times in a recording.
+        `delay_seconds`: how long a step that could be taken waits for those of other streams.
         `idle_seconds`: after which a session that is fed nothing is closed.
 
         Raises ValueError for a decoder that wants all frames at once, or gives several transcripts.
         """
         self.asr, self.frames, self.max_symbols, self.decoder = asr, frames, max_symbols, decoder
+        self.words = words
         self.delay_seconds, self.idle_seconds = delay_seconds, idle_seconds
         if decoder is not None and (decoder.in_parts is None or decoder.options.n_best > 1):
             raise ValueError("decoder: streams have one transcript: expected n_best = 1, and no thorough search")
-        self.decoding = asr.decoding() if decoder is None or decoder.in_parts is None else decoder.in_parts
+        self.decoding = greedy if decoder is None or decoder.in_parts is None else decoder.in_parts
         self._held: dict[int, weakref.ref[Session]] = {}  # slots that streams have
         self._active: dict[Session, float] = {}  # those with feeds, and when their next step is due
         # Its `put` may be called wherever garbage is collected.
@@ -436,7 +439,7 @@ class Pool:
         cuts = [Cut(0.0, 0.0), *(session.pauses.cuts if session.pauses else [])]
         own = tuple(Cut(cut.at - before, cut.before + before) for cut in cuts)
         seconds = session.fed / self.asr.feature_config.sample_rate
-        return self.asr.words(hypothesis, Recording("stream", session.samples_N, seconds, own))
+        return self.words(hypothesis, Recording("stream", session.samples_N, seconds, own))
 
 
 def _serve(ref: "weakref.ref[Pool]", inbox: "queue.SimpleQueue[Any]") -> None:
