@@ -16,7 +16,7 @@ from torch import Tensor
 
 from benchmarks.transducer_heads import calibrate, random_frames, random_heads, rates
 from common.benchmark import append_row, compare, ratio, spread
-from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.weights import DecoderWeights
 
 CPU = torch.device("cpu")
@@ -61,13 +61,11 @@ def against(rival: Rival, options: argparse.Namespace) -> None:
         encoded_BSC, frames_B = random_frames(weights, options.clips, options.frames)
         calibrate(weights, encoded_BSC, frames_B)
         labels_per_evaluation, _ = rates(weights, encoded_BSC, frames_B)
-        decode, other = Decoder(weights), rival.made(weights)
+        decode, other = Decoder(weights, DecoderOptions(max_symbols=MAX_SYMBOLS)), rival.made(weights)
         for batch in options.batches:
             batches = list(zip(encoded_BSC.split(batch), frames_B.split(batch), strict=True))
             sides: dict[str, Callable[[], list[Any]]] = {
-                "ours": lambda batches=batches, decode=decode: [
-                    one for each in batches for one in decode(*each, max_symbols=MAX_SYMBOLS)
-                ],
+                "ours": lambda batches=batches, decode=decode: [one for each in batches for one in decode(*each)],
                 "other": lambda batches=batches, other=other: [one for each in batches for one in other(*each)],
             }
             found, expected = ([tuple(one[: rival.compared]) for one in side()] for side in sides.values())

@@ -34,7 +34,7 @@ from ctc.ngram import estimate
 from fastconformer.hearing.searching import INTERNAL_SHARE
 from fastconformer.hypotheses import DecodedLabels, Hypothesis
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
-from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.decoder import Decoder, DecoderOptions
 
 CPU = torch.device("cpu")
 Texts = list[str]
@@ -112,6 +112,7 @@ def of_random_heads(options: argparse.Namespace) -> None:
         calibrate(weights, *frames)
         greedy, beam = Decoder(weights), BeamSearch(weights)
         fused = BeamSearch(weights, TransducerBeamOptions(internal_weight=internal))
+        less = Decoder(weights, DecoderOptions(internal_weight=internal))
         labels = [f"<{i}>" for i in range(weights.blank)]
         texts = [one.tokens for one in greedy(*random_frames(weights, 256, 150, seed=2))]
         model = estimate([[labels[i] for i in tokens] for tokens in texts], order=4)
@@ -120,9 +121,7 @@ def of_random_heads(options: argparse.Namespace) -> None:
         bonus = f", bonus {options.word_bonus:g}" if options.word_bonus else ""
         sides: dict[str, Callable[[], Sequence[DecodedLabels | list[BeamCandidate]]]] = {
             "greedy": lambda greedy=greedy, frames=frames: greedy(*frames),
-            f"greedy, 4-gram{bonus}": lambda greedy=greedy, frames=frames, scorer=scorer: greedy(
-                *frames, scorers=scorer, internal_weight=internal
-            ),
+            f"greedy, 4-gram{bonus}": lambda less=less, frames=frames, scorer=scorer: less(*frames, scorers=scorer),
             "beam 4": lambda beam=beam, frames=frames: beam(*frames),
             f"beam 4, 4-gram{bonus}": lambda fused=fused, frames=frames, scorer=scorer: fused(*frames, scorers=scorer),
         }

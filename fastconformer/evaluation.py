@@ -27,7 +27,7 @@ from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.prompt import Wanted
 from fastconformer.listening import Listener
 from fastconformer.recognizer import Head, load
-from fastconformer.transducer.decoder import check_max_symbols
+from fastconformer.transducer.decoder import check_labels
 from fastconformer.validation import evaluate
 
 
@@ -74,12 +74,9 @@ class EvaluationConfig:
     def __post_init__(self) -> None:
         if not self.manifests:
             raise ValueError("nothing to evaluate on; name manifests or corpus folders after the model")
-        if self.batch_size < 1 or self.workers < 0 or self.max_symbols < 1:
-            raise ValueError(
-                f"batch_size = {self.batch_size}, max_symbols = {self.max_symbols}, workers = {self.workers}: "
-                "expected above 0, above 0, at least 0"
-            )
-        check_max_symbols(self.max_symbols)
+        if self.batch_size < 1 or self.workers < 0:
+            raise ValueError(f"batch_size = {self.batch_size}, workers = {self.workers}: expected above 0, at least 0")
+        check_labels(self.max_symbols)
 
 
 def main(cfg: EvaluationConfig) -> int:
@@ -89,7 +86,10 @@ def main(cfg: EvaluationConfig) -> int:
     """
     with distributed.start(cfg.device) as world:
         writing.check_file(cfg.hypotheses, (cfg.model, *cfg.manifests))
-        asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
+        asr = load(
+            cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
+            max_symbols=cfg.max_symbols,
+        )  # fmt: skip
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
         normalized = compared if cfg.normalize_text else _stripped
         wanted = Wanted(
@@ -103,7 +103,6 @@ def main(cfg: EvaluationConfig) -> int:
             normalized=normalized,
             batch_size=cfg.batch_size,
             workers=cfg.workers,
-            max_symbols=cfg.max_symbols,
             wanted=wanted,
         )
         if isinstance(asr, AttentionRecognizer) and world.is_main:

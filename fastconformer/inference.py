@@ -27,7 +27,7 @@ from fastconformer.attention.step import DecoderPrecision
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.listening import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
-from fastconformer.transducer.decoder import check_max_symbols
+from fastconformer.transducer.decoder import check_labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class InferenceConfig(TranscriptionConfig):
         _ = self.chunks
         if not self.normalize_seconds >= 0:
             raise ValueError(f"normalize_seconds = {self.normalize_seconds}: expected seconds, at least 0")
-        check_max_symbols(self.max_symbols)
+        check_labels(self.max_symbols)
 
 
 def main(cfg: InferenceConfig) -> int:
@@ -109,7 +109,7 @@ def main(cfg: InferenceConfig) -> int:
         asr = load(
             cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
             confidence=cfg.confidence, normalize_seconds=cfg.normalize_seconds,
-            decoder_precision=cfg.decoder_precision,
+            decoder_precision=cfg.decoder_precision, max_symbols=cfg.max_symbols,
         )  # fmt: skip
         heard = _heard(asr, cfg.sources(found, world), cfg)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
@@ -144,7 +144,6 @@ def _heard(
         sources,
         batch_size=cfg.batch_size,
         **asdict(cfg.chunks),
-        max_symbols=cfg.max_symbols,
         decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
         on_error="skip",
     )

@@ -23,6 +23,7 @@ from common.devices.precision import Precision
 from common.features import LogMel, LogMelConfig
 from common.recognition.chunks import AudioChunk
 from common.recognition.decoding import DecodingOptions
+from common.recognition.recognizer import OnError
 from common.recognition.recordings import Recording, Source, read_ahead
 from common.recognition.tensors import padded, side_by_side
 from common.recognition.transcripts import Transcript, Word
@@ -41,7 +42,7 @@ from fastconformer.hypotheses import Hypothesis, transcript_of, words_in
 from fastconformer.listening import Confidence, Listener
 from fastconformer.network.model import Model
 from fastconformer.network.streaming import lookahead_of, no_such_lookahead
-from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.weights import array_of
 
 Head = Literal["auto", "transducer", "ctc", "attention"]
@@ -59,6 +60,7 @@ class Recognizer(Listener):
 
     `confidence` of words is that of the probabilities of their pieces, or of the entropies of these. `lookaheads` are
     the numbers of frames that a streaming model may see after a frame, its first choice first; empty where any will do.
+    A transducer emits at most `max_symbols` pieces without moving on.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Recognizer(Listener):
         head: Head = "auto",
         confidence: Confidence = "probability",
         lookaheads: tuple[int, ...] = (),
+        max_symbols: int = 10,
         normalize_seconds: float = 0.0,
     ):
         super().__init__(
@@ -81,7 +84,7 @@ class Recognizer(Listener):
             head = "ctc" if model.prediction is None else "transducer"
         if not has_head(model, head):
             raise checkpoint.CheckpointError(f"head = {head}: this model has no such head")
-        self.head, self.confidence, self.lookaheads = head, confidence, lookaheads
+        self.head, self.confidence, self.lookaheads, self.max_symbols = head, confidence, lookaheads, max_symbols
         self._pools: weakref.WeakValueDictionary[tuple[object, ...], Pool] = weakref.WeakValueDictionary()
         self._pools_lock = threading.Lock()
 
@@ -101,20 +104,19 @@ class Recognizer(Listener):
         encoded_BSC: Tensor,
         frames_B: Tensor | Sequence[int],
         *,
-        max_symbols: int = 10,
         head: Head = "auto",
         decoder: SearchDecoding | None = None,
         hot_words: Sequence[Iterable[str]] | None = None,
     ) -> list[Hypothesis]:
-        """Greedy, exact: of RNN-T and TDT at most `max_symbols` pieces without moving on. Raises ValueError.
+        """What is said in frames of `encode`: by default greedily, exact. Raises ValueError.
 
         `head` is by default that of the recogniser. With a `decoder` (the method of that name, which has a head of its
         own) as its options say. `hot_words`: words or phrases to favour in each utterance.
         """
         if decoder is None and hot_words is None:
-            return self.decoding(head)(encoded_BSC, frames_B, max_symbols=max_symbols)
+            return self.decoding(head)(encoded_BSC, frames_B)
         decoder = decoder or self.decoder(head=head)
-        return decoder(encoded_BSC, frames_B, max_symbols=max_symbols, hot_words=hot_words)
+        return decoder(encoded_BSC, frames_B, hot_words=hot_words)
 
     def decoder(self, options: DecodingOptions | None = None, *, head: Head = "auto") -> SearchDecoding:
         """What `decode` and `transcribe` decode with, if not greedily by the network alone.
@@ -125,44 +127,11 @@ class Recognizer(Listener):
         options = options or DecodingOptions()
         if (self.head if head == "auto" else head) == "ctc":
             return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
-        return of_transducer(self.model.decoder_weights(), self.pieces, options)
+        return of_transducer(self.model.decoder_weights(), self.pieces, options, max_symbols=self.max_symbols)
 
-    def transcribe(
-        self,
-        recordings: Iterable[Source],
-        *,
-        batch_size: int = 8,
-        chunk_seconds: float = ChunkOptions.chunk_seconds,
-        left_seconds: float = ChunkOptions.left_seconds,
-        right_seconds: float = ChunkOptions.right_seconds,
-        whole_seconds: float = ChunkOptions.whole_seconds,
-        max_symbols: int = 10,
-        decoder: SearchDecoding | None = None,
-        hot_words: Iterable[Iterable[str]] | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
-    ) -> list[Transcript]:
-        """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
-
-        Recordings longer than `whole_seconds` are encoded in chunks with context on both sides, and decoded in one go.
-        `decoder`: see the method of that name; by default greedy. `hot_words`: words or phrases to favour in each
-        recording.
-        With on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its AudioError is
-        raised. Raises ValueError for impossible lengths.
-        """
-        return list(
-            self.stream(
-                recordings,
-                batch_size=batch_size,
-                chunk_seconds=chunk_seconds,
-                left_seconds=left_seconds,
-                right_seconds=right_seconds,
-                whole_seconds=whole_seconds,
-                max_symbols=max_symbols,
-                decoder=decoder,
-                hot_words=hot_words,
-                on_error=on_error,
-            )
-        )
+    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
+        """As `stream`, whose options it takes, all at once."""
+        return list(self.stream(recordings, **options))
 
     def stream(
         self,
@@ -173,12 +142,18 @@ class Recognizer(Listener):
         left_seconds: float = ChunkOptions.left_seconds,
         right_seconds: float = ChunkOptions.right_seconds,
         whole_seconds: float = ChunkOptions.whole_seconds,
-        max_symbols: int = 10,
         decoder: SearchDecoding | None = None,
         hot_words: Iterable[Iterable[str]] | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
+        on_error: OnError = "stop",
     ) -> Iterator[Transcript]:
-        """As `transcribe`, one after the other: memory holds only the recordings of a few batches."""
+        """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
+
+        Recordings longer than `whole_seconds` are encoded in chunks with context on both sides, and decoded in one go.
+        `decoder`: see the method of that name; by default greedy. `hot_words`: words or phrases to favour in each
+        recording. With on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its
+        AudioError is raised. Memory holds only the recordings of a few batches. Raises ValueError for impossible
+        lengths.
+        """
         chunks = ChunkOptions(
             chunk_seconds=chunk_seconds, left_seconds=left_seconds, right_seconds=right_seconds,
             whole_seconds=whole_seconds,
@@ -194,13 +169,12 @@ class Recognizer(Listener):
             decode=lambda encoded_BSC, frames, own: self.decode(
                 encoded_BSC,
                 frames,
-                max_symbols=max_symbols,
                 decoder=decoder,
                 hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
             ),
             join=torch.cat,
             decode_parts=lambda parts, recording: decode_parts(
-                parts, self.decoding(), decoder, self.pieces, max_symbols=max_symbols, hot_words=recording.hot_words
+                parts, self.decoding(), decoder, self.pieces, hot_words=recording.hot_words
             ),
             batch_size=batch_size,
             several=side_by_side if self.device.type == "cpu" else map,
@@ -213,7 +187,6 @@ class Recognizer(Listener):
         lookahead: int | None = None,
         chunk_seconds: float = STREAM_CHUNK_SECONDS,
         left_seconds: float = ChunkOptions.left_seconds,
-        max_symbols: int = 10,
         decoder: SearchDecoding | None = None,
         delay_seconds: float = 0.0,
         idle_seconds: float = math.inf,
@@ -223,8 +196,7 @@ class Recognizer(Listener):
         Options are those of `session`; words to favour are of each `Pool.session`. A step that could be taken waits up
         to `delay_seconds` for those of other streams; a session that is fed nothing for `idle_seconds` is closed.
         """
-        shared: dict[str, Any] = {"max_symbols": max_symbols, "decoder": decoder}
-        shared |= {"greedy": self.decoding(), "words": self.words}
+        shared: dict[str, Any] = {"decoder": decoder, "greedy": self.decoding(), "words": self.words}
         shared |= {"delay_seconds": delay_seconds, "idle_seconds": idle_seconds}
         longest = lookahead_of(self.config.encoder, self.feature_config)
         if lookahead is not None and lookahead < 0:
@@ -247,7 +219,6 @@ class Recognizer(Listener):
         lookahead: int | None = None,
         chunk_seconds: float = STREAM_CHUNK_SECONDS,
         left_seconds: float = ChunkOptions.left_seconds,
-        max_symbols: int = 10,
         decoder: SearchDecoding | None = None,
         hot_words: Iterable[str] = (),
     ) -> Session:
@@ -260,13 +231,13 @@ class Recognizer(Listener):
         options share a pool.
         """
         words = tuple(hot_words)
-        key = (lookahead, chunk_seconds, left_seconds, max_symbols, decoder, bool(words))
+        key = (lookahead, chunk_seconds, left_seconds, decoder, bool(words))
         with self._pools_lock:
             pool = self._pools.get(key)
             if pool is None:
                 pool = self._pools[key] = self.pool(
                     lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds,
-                    max_symbols=max_symbols, decoder=self.decoder() if words and decoder is None else decoder,
+                    decoder=self.decoder() if words and decoder is None else decoder,
                 )  # fmt: skip
         return pool.session(hot_words=words)
 
@@ -278,7 +249,7 @@ class Recognizer(Listener):
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
-        return Decoder(self.model.decoder_weights())
+        return Decoder(self.model.decoder_weights(), DecoderOptions(max_symbols=self.max_symbols))
 
     def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
@@ -313,6 +284,7 @@ def load(
     ema: bool | None = None,
     head: Head = "auto",
     confidence: Confidence = "probability",
+    max_symbols: int = 10,
     lookahead: int | None = None,
     local_attention: tuple[int, int] | None = None,
     normalize_seconds: float = 0.0,
@@ -324,6 +296,7 @@ def load(
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
     decodes; by default the transducer, or the attention decoder, with which it is an `AttentionRecognizer`.
     `confidence` of words: of the probabilities of their pieces, or of entropies.
+    `max_symbols`: pieces that a transducer emits at one frame, at most.
     `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most; one of
     `Recognizer.lookaheads`.
     `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
@@ -366,7 +339,8 @@ def load(
             )  # fmt: skip
         return Recognizer(
             network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,
-            confidence=confidence, lookaheads=imported.lookaheads, normalize_seconds=normalize_seconds,
+            confidence=confidence, lookaheads=imported.lookaheads, max_symbols=max_symbols,
+            normalize_seconds=normalize_seconds,
         )  # fmt: skip
 
     if precision == "auto":

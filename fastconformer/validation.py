@@ -20,7 +20,6 @@ def evaluate(
     normalized: Callable[[str], str] = str,
     batch_size: int = 16,
     workers: int = 0,
-    max_symbols: int = 10,
     wanted: Wanted | None = None,
 ) -> list[Evaluation]:
     """Greedy transcripts of all of `dataset` by each of `heads`, by all processes of `world`, and their errors.
@@ -41,7 +40,7 @@ def evaluate(
                 prompt = [asr.prompt_for(one) for one in asked]
                 texts = [found.text for found in asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=True)]
             else:
-                decoded = asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols)
+                decoded = asr.decode(encoded_BSC, frames_B, head=head)
                 texts = [hypothesis.text for hypothesis in decoded]
             results += map(ScoredUtterance, batch.indices, map(normalized, texts))
     return [scored(dataset.utterances, results, world) for results in mine.values()]

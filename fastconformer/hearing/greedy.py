@@ -29,45 +29,28 @@ Frames = Any
 class TransducerDecoding:
     """Greedy decoding by a transducer."""
 
-    def __init__(self, decoder: Decoder, pieces: Pieces, internal_weight: float = 0.0) -> None:
-        """`internal_weight`: as for `Decoder`, where there are scorers."""
-        self.decoder, self.pieces, self.internal_weight = decoder, pieces, internal_weight
+    def __init__(self, decoder: Decoder, pieces: Pieces) -> None:
+        self.decoder, self.pieces = decoder, pieces
 
     def start(self, batch: int, scorer: ctc.Scorer | None = None) -> DecodingState:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
         return DecodingState(frames=[0] * batch, transducer=self.decoder.start(batch), scorers=[scorer] * batch)
 
-    def whole(
-        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None], max_symbols: int
-    ) -> list[list[Hypothesis]]:
+    def whole(self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]) -> list[list[Hypothesis]]:
         """The best hypothesis of every utterance."""
-        how: dict[str, Any] = {"max_symbols": max_symbols, "internal_weight": self.internal_weight}
-        found = self.decoder(encoded_BSC, counts, scorers=scorers, **how)
-        return [[hypothesis_of(one, self.pieces)] for one in found]
+        return [[hypothesis_of(one, self.pieces)] for one in self.decoder(encoded_BSC, counts, scorers=scorers)]
 
     def end(self, progress: DecodingState) -> list[Hypothesis]:
         """What has not been given yet of utterances that end here: nothing."""
         return [NOTHING for _ in progress.frames]
 
     def __call__(
-        self,
-        encoded_BSC: Frames,
-        frames_B: Any,
-        *,
-        progress: DecodingState | None = None,
-        max_symbols: int = 10,
+        self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState | None = None
     ) -> list[Hypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
         state = None if progress is None else progress.transducer
         scorers = progress.scorers if progress is not None and any(progress.scorers) else None
-        found = self.decoder(
-            encoded_BSC,
-            frames_B,
-            max_symbols=max_symbols,
-            state=state,
-            scorers=scorers,
-            internal_weight=self.internal_weight,
-        )
+        found = self.decoder(encoded_BSC, frames_B, state=state, scorers=scorers)
         before = [0] * len(found)
         if progress is not None:
             before, counts = progress.frames, integer_list(frames_B, name="frames")
@@ -88,11 +71,9 @@ class BeamDecoding:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
         return DecodingState(frames=[0] * batch, search=self.search.start(batch), scorers=[scorer] * batch)
 
-    def whole(
-        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None], max_symbols: int
-    ) -> list[list[Hypothesis]]:
+    def whole(self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]) -> list[list[Hypothesis]]:
         """The best hypotheses of every utterance, best first."""
-        found = self.search(encoded_BSC, counts, max_symbols=max_symbols, scorers=scorers)
+        found = self.search(encoded_BSC, counts, scorers=scorers)
         return [[hypothesis_of(c.decoded, self.pieces)._replace(score=c.score) for c in own] for own in found]
 
     def end(self, progress: DecodingState) -> list[Hypothesis]:
@@ -103,18 +84,10 @@ class BeamDecoding:
         )
         return [ranked(own, self.pieces) for own in found]
 
-    def __call__(
-        self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState, max_symbols: int = 10
-    ) -> list[Hypothesis]:
+    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[Hypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
-        found = self.search(
-            encoded_BSC,
-            frames_B,
-            max_symbols=max_symbols,
-            scorers=progress.scorers,
-            state=progress.search,
-            is_over=False,
-        )
+        known: dict[str, Any] = {"scorers": progress.scorers, "state": progress.search}
+        found = self.search(encoded_BSC, frames_B, is_over=False, **known)
         counts = integer_list(frames_B, name="frames")
         progress.frames = [n + count for n, count in zip(progress.frames, counts, strict=True)]
         return [hypothesis_of(own[0].decoded, self.pieces).part(0, own[0].settled) for own in found]
@@ -137,16 +110,11 @@ class CTCDecoding:
         return [self._hypothesis([run] if run is not None else []) for run in progress.runs]
 
     def __call__(
-        self,
-        encoded_BSC: Frames,
-        frames_B: Any,
-        *,
-        progress: DecodingState | None = None,
-        max_symbols: int = 10,
+        self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState | None = None
     ) -> list[Hypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first.
 
-        With `progress`, a piece that the last frame has is given later, with all of it. `max_symbols` has no part.
+        With `progress`, a piece that the last frame has is given later, with all of it.
         """
         is_whole, progress = progress is None, self.start(len(encoded_BSC)) if progress is None else progress
         log_probs_BSV = self.log_probs(encoded_BSC)

@@ -20,7 +20,7 @@ from common.text.pieces import Pieces
 from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
 from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of, joined
 from fastconformer.transducer.beam import BeamSearch, TransducerBeamOptions
-from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.decoder_state import DecodingState
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
 
@@ -67,9 +67,7 @@ class SearchDecoding:
         """`batch` utterances before their first frames."""
         return GatheredFrames(frames=[0] * batch, parts=[[] for _ in range(batch)])
 
-    def end(
-        self, progress: GatheredFrames, *, max_symbols: int = 10, hot_words: Sequence[Iterable[str]] | None = None
-    ) -> list[Hypothesis]:
+    def end(self, progress: GatheredFrames, *, hot_words: Sequence[Iterable[str]] | None = None) -> list[Hypothesis]:
         """What is in the utterances, all of whose frames have come."""
         longest = max(progress.frames, default=0)
         if not longest:
@@ -78,7 +76,7 @@ class SearchDecoding:
         encoded_BSC = np.zeros((len(progress.parts), longest, width), np.float32)
         for row_SC, parts, count in zip(encoded_BSC, progress.parts, progress.frames, strict=True):
             np.concatenate([row_SC[:0], *parts], out=row_SC[:count])
-        return self(encoded_BSC, progress.frames, max_symbols=max_symbols, hot_words=hot_words)
+        return self(encoded_BSC, progress.frames, hot_words=hot_words)
 
     def __call__(
         self,
@@ -86,7 +84,6 @@ class SearchDecoding:
         frames_B: Any,
         *,
         progress: GatheredFrames | None = None,
-        max_symbols: int = 10,
         hot_words: Sequence[Iterable[str]] | None = None,
     ) -> list[Hypothesis]:
         """The best hypothesis of every utterance, with the others as its `alternatives`; with `progress`, at its `end`.
@@ -103,7 +100,7 @@ class SearchDecoding:
         words = [()] * len(counts) if hot_words is None else [tuple(own) for own in hot_words]
         if len(words) != len(counts):
             raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
-        found = self.whole(encoded_BSC, counts, [self.scorer_with(own) for own in words], max_symbols)
+        found = self.whole(encoded_BSC, counts, [self.scorer_with(own) for own in words])
         return [own[0]._replace(alternatives=tuple(own[1:])) if own else NOTHING for own in found]
 
     def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
@@ -141,22 +138,22 @@ def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> f
 
 
 def of_transducer(
-    weights: DecoderWeights, pieces: Pieces, options: DecodingOptions, *, threads: int = 0
+    weights: DecoderWeights, pieces: Pieces, options: DecodingOptions, *, max_symbols: int = 10, threads: int = 0
 ) -> SearchDecoding:
     """By a transducer, on the CPU: a beam search, or greedily where there is no beam and one transcript is wanted.
 
-    `threads`: as `Decoder` takes them. Raises ConfigError for words or files that cannot be used, and for a thorough
-    search, which is one by CTC.
+    `max_symbols` and `threads`: as `Decoder` takes them. Raises ConfigError for words or files that cannot be used, and
+    for a thorough search, which is one by CTC.
     """
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
     scorer, weights = language_of(pieces, options), arrays_of(weights)
-    internal = internal_weight_of(options, scorer)
+    how: dict[str, Any] = {"max_symbols": max_symbols, "internal_weight": internal_weight_of(options, scorer)}
     if not options.beam and options.n_best == 1:
-        return SearchDecoding(TransducerDecoding(Decoder(weights, threads=threads), pieces, internal), options, scorer)
+        decoder = Decoder(weights, DecoderOptions(**how), threads=threads)
+        return SearchDecoding(TransducerDecoding(decoder, pieces), options, scorer)
     beam = options.beam or max(BEAM, options.n_best)
-    chosen = TransducerBeamOptions(beam=beam, n_best=options.n_best, internal_weight=internal)
-    search = BeamSearch(weights, chosen, threads=threads)
+    search = BeamSearch(weights, TransducerBeamOptions(beam=beam, n_best=options.n_best, **how), threads=threads)
     return SearchDecoding(BeamDecoding(search, pieces), options, scorer, is_gradual=search.is_native)
 
 
@@ -189,9 +186,7 @@ class CTCBeamDecoding:
         ]
         return DecodingState(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
 
-    def whole(
-        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None], max_symbols: int
-    ) -> list[list[Hypothesis]]:
+    def whole(self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]) -> list[list[Hypothesis]]:
         """The best hypotheses of every utterance, best first."""
         found: list[list[Hypothesis]] = []
         for log_probs_SV, count, scorer in zip(self.log_probs(encoded_BSC), counts, scorers, strict=True):
@@ -210,14 +205,7 @@ class CTCBeamDecoding:
             ends.append(best._replace(alternatives=tuple(others)))
         return ends
 
-    def __call__(
-        self,
-        encoded_BSC: Frames,
-        frames_B: Any,
-        *,
-        progress: DecodingState,
-        max_symbols: int = 10,
-    ) -> list[Hypothesis]:
+    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[Hypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
         counts = [int(count) for count in frames_B]
         log_probs_BSV = self.log_probs(encoded_BSC) if any(counts) else np.zeros((len(counts), 0, len(self.pieces)))
@@ -257,7 +245,6 @@ def decode_parts(
     decoder: SearchDecoding | None,
     pieces: Pieces,
     *,
-    max_symbols: int,
     hot_words: tuple[str, ...] = (),
 ) -> Hypothesis:
     """What is in one utterance whose frames [S, C] come in parts, by `decoder`; where there is none, by `greedy`.
@@ -268,13 +255,10 @@ def decode_parts(
         kept = decoder.start(1)
         for frames_SC in parts:
             decoder(frames_SC[None], [len(frames_SC)], progress=kept)
-        return decoder.end(kept, max_symbols=max_symbols, hot_words=[hot_words])[0]
+        return decoder.end(kept, hot_words=[hot_words])[0]
     decoding, scorer = greedy, None
     if decoder is not None:
         decoding, scorer = decoder.in_parts, decoder.scorer_with(hot_words)
     progress = decoding.start(1, scorer)
-    found = [
-        decoding(frames_SC[None], [len(frames_SC)], progress=progress, max_symbols=max_symbols)[0]
-        for frames_SC in parts
-    ]
+    found = [decoding(frames_SC[None], [len(frames_SC)], progress=progress)[0] for frames_SC in parts]
     return joined([*found, *decoding.end(progress)], pieces)

@@ -186,7 +186,6 @@ class Pool:
         *,
         greedy: TransducerDecoding | CTCDecoding,
         words: Callable[[Hypothesis, Recording], list[Word]],
-        max_symbols: int,
         decoder: SearchDecoding | None = None,
         delay_seconds: float = 0.0,
         idle_seconds: float = math.inf,
@@ -197,8 +196,7 @@ class Pool:
 
         Raises ValueError for a decoder that wants all frames at once, or gives several transcripts.
         """
-        self.asr, self.frames, self.max_symbols, self.decoder = asr, frames, max_symbols, decoder
-        self.words = words
+        self.asr, self.frames, self.decoder, self.words = asr, frames, decoder, words
         self.delay_seconds, self.idle_seconds = delay_seconds, idle_seconds
         if decoder is not None and (decoder.in_parts is None or decoder.options.n_best > 1):
             raise ValueError("decoder: streams have one transcript: expected n_best = 1, and no thorough search")
@@ -386,12 +384,7 @@ class Pool:
         self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: DecodingState
     ) -> list[Hypothesis]:
         parts = [encoded_SC[a:b] for encoded_SC, a, b in zip(encoded_BSC, first, end, strict=True)]
-        return self.decoding(
-            pad_sequence(parts, batch_first=True),
-            [len(part) for part in parts],
-            progress=progress,
-            max_symbols=self.max_symbols,
-        )
+        return self.decoding(pad_sequence(parts, batch_first=True), [len(part) for part in parts], progress=progress)
 
     def _update(self, session: Session) -> Update:
         """The words that are over, the text that stays, and the rest."""

@@ -16,7 +16,7 @@ from ctc import Scorer, native
 from ctc.beam import MOST_BEAM
 from fastconformer.transducer._decoder_library import NativeNetwork, ScorerTables, aligned, functions
 from fastconformer.transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
-from fastconformer.transducer.decoder import check_internal_weight
+from fastconformer.transducer.decoder import check_labels
 
 NODES = 1024
 """Room at first for labels of all kept sequences of an utterance, those that several begin with counted once."""
@@ -39,6 +39,8 @@ class TransducerBeamOptions:
     """Label sequences returned, at most `beam`."""
     drop: float = -10.0
     """Sequences, and alignments, whose score is this far below the best are dropped; -inf keeps all that fit."""
+    max_symbols: int = 10
+    """Labels on a frame after which an alignment moves to the next."""
     internal_weight: float = 0.0
     """Factor of the log-probabilities of the internal language model (prediction network and joint, given a frame of
     zeros), which are taken off where there is a scorer."""
@@ -57,7 +59,7 @@ class TransducerBeamOptions:
             raise ValueError(f"n_best: expected between 1 and the beam of {self.beam}, found {self.n_best}")
         if not self.drop <= 0:
             raise ValueError(f"drop: expected at most 0, found {self.drop}")
-        check_internal_weight(self.internal_weight)
+        check_labels(self.max_symbols, self.internal_weight)
         if self.memory < 1:
             raise ValueError(f"memory: expected at least 1 byte, found {self.memory}")
         if self.room and self.room <= 2 * self.beam:
@@ -112,7 +114,7 @@ class NativeSearch:
 
     def start(self) -> np.ndarray:
         """The state of an utterance before its first frames, bytes."""
-        size = _bytes("transducer_beam_state", self.network, self._options(1, 1, self.room, 1))
+        size = _bytes("transducer_beam_state", self.network, self._options(1, self.room, 1))
         return aligned(np.zeros(size, np.uint8))
 
     def __call__(
@@ -121,7 +123,6 @@ class NativeSearch:
         frames_B: np.ndarray,
         scorers: Sequence[Scorer | None],
         *,
-        max_symbols: int,
         threads: int,
         states: Sequence[np.ndarray] | None = None,
         is_over: bool = True,
@@ -135,11 +136,11 @@ class NativeSearch:
         threads = max(1, min(threads, batch))
         slots = max(1, min(ROWS // self.options.beam, -(-batch // threads)))
         nodes = NODES + NODES_EACH * self.options.beam if states is None else self.room
-        choice = self._options(max_symbols, slots, nodes, threads)
+        choice = self._options(slots, nodes, threads)
         self._check_memory(choice, encoded_BSC.shape[1], states is not None)
         found = _searched(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
         for n in np.flatnonzero(found.counts_B == MORE_NODES).tolist():
-            choice = self._options(max_symbols, 1, nodes, 1)
+            choice = self._options(1, nodes, 1)
             own, alone = int(frames_B[n]), slice(n, n + 1)
             while found.counts_B[n] == MORE_NODES:
                 choice.nodes *= GROWTH
@@ -173,9 +174,9 @@ class NativeSearch:
                 "n_best"
             )
 
-    def _options(self, max_symbols: int, slots: int, nodes: int, threads: int) -> BeamOptionsStruct:
+    def _options(self, slots: int, nodes: int, threads: int) -> BeamOptionsStruct:
         own = self.options
-        sizes, kind = (max_symbols, slots, nodes, threads), INSTRUCTION_SETS[own.instruction_set]
+        sizes, kind = (own.max_symbols, slots, nodes, threads), INSTRUCTION_SETS[own.instruction_set]
         return BeamOptionsStruct(own.beam, own.n_best, own.drop, *sizes, kind, own.internal_weight)
 
 

@@ -95,7 +95,6 @@ class BeamSearch:
         encoded_BSC: Any,
         frames_B: Any,
         *,
-        max_symbols: int = 10,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
         state: BeamState | None = None,
         is_over: bool = True,
@@ -103,7 +102,7 @@ class BeamSearch:
         """For every utterance its best label sequences, best first; fewer than `n_best` where there are not as many.
 
         `frames_B`: how many of the S frames belong to each utterance. An alignment moves through them as greedy
-        decoding does, also after `max_symbols` labels on a frame. `scorers`: one for all, or one for each utterance,
+        decoding does. `scorers`: one for all, or one for each utterance,
         over the labels and the blank. What an utterance gives does not depend on the others.
 
         With `state`, the utterances go on where they were, to their end if `is_over` says so; frames are numbered from
@@ -114,7 +113,7 @@ class BeamSearch:
         that takes more than `options.memory`.
         """
         batch = len(encoded_BSC)
-        check_shape(self.weights, encoded_BSC.shape, max_symbols)
+        check_shape(self.weights, encoded_BSC.shape)
         if state is not None and len(state.utterances) != batch:
             raise ValueError(f"state: expected that of {batch} utterances, found {len(state.utterances)}")
         if state is None and not is_over:
@@ -124,14 +123,13 @@ class BeamSearch:
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
         if self._native is None:
             rows = zip(encoded_BSC, counts_B.tolist(), each, strict=True)
-            return [self._by_reference(encoded_SC[:count], scorer, max_symbols) for encoded_SC, count, scorer in rows]
+            return [self._by_reference(encoded_SC[:count], scorer) for encoded_SC, count, scorer in rows]
         if encoded_BSC.size and encoded_BSC.strides[2] != encoded_BSC.itemsize:
             encoded_BSC = np.ascontiguousarray(encoded_BSC)
         found = self._native(
             encoded_BSC,
             counts_B,
             each,
-            max_symbols=max_symbols,
             threads=self.threads or native.threads(),
             states=None if state is None else state.utterances,
             is_over=is_over,
@@ -140,10 +138,10 @@ class BeamSearch:
             found.settled_B[:] = 0
         return _candidates(found, has_durations=bool(self.weights.durations))
 
-    def _by_reference(self, encoded_SC: np.ndarray, scorer: Scorer | None, max_symbols: int) -> list[BeamCandidate]:
+    def _by_reference(self, encoded_SC: np.ndarray, scorer: Scorer | None) -> list[BeamCandidate]:
         own = self.options
         found = reference.beam_search(
-            encoded_SC, self.weights, beam=own.beam, drop=own.drop, max_symbols=max_symbols, scorer=scorer,
+            encoded_SC, self.weights, beam=own.beam, drop=own.drop, max_symbols=own.max_symbols, scorer=scorer,
             internal_weight=own.internal_weight,
         )  # fmt: skip
         return [BeamCandidate(one.decoded, one.log_prob + one.external, *one[1:]) for one in found[: own.n_best]]

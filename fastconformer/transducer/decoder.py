@@ -72,8 +72,16 @@ def _state(parts: Any, reached: list[reference.Reached]) -> DecoderState:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderOptions:
-    """How the native decoder works. Nothing of it changes what is found."""
+    """How many labels a frame may have, what is taken off of them, and how the native decoder works.
 
+    What is below `internal_weight` changes nothing of what is found.
+    """
+
+    max_symbols: int = 10
+    """Labels after which the next frame is looked at."""
+    internal_weight: float = 0.0
+    """Where there are scorers: factor of the log-probabilities of the internal language model (prediction network and
+    joint, given a frame of zeros), which are taken off."""
     slots: int = 32
     """Utterances that a thread decodes at once."""
     window: int = 4
@@ -82,6 +90,9 @@ class DecoderOptions:
     """Frames of all utterances of a thread that do; None for what was fastest."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
+
+    def __post_init__(self) -> None:
+        check_labels(self.max_symbols, self.internal_weight)
 
 
 class Decoder:
@@ -112,27 +123,22 @@ class Decoder:
         encoded_BSC: Any,
         frames_B: Any,
         *,
-        max_symbols: int = 10,
         state: DecoderState | None = None,
         scorers: Scorer | Sequence[Scorer | None] | None = None,
-        internal_weight: float = 0.0,
     ) -> list[DecodedLabels]:
         """Labels, their frames and durations, and the confidence in them, of every utterance.
 
-        `frames_B`: how many of the S frames belong to each utterance; the others have no effect. After `max_symbols`
-        labels on a frame the next one is looked at. With `state`, the utterances go on where they were; frames are
-        numbered from the first of this call. Of labels that are equally probable the first is emitted.
+        `frames_B`: how many of the S frames belong to each utterance; the others have no effect. With `state`, the
+        utterances go on where they were; frames are numbered from the first of this call. Of labels that are equally
+        probable the first is emitted.
 
         `scorers`: one for all, or one for each utterance, over the labels and the blank, of weights on a CPU: once a
-        label is more probable than blank, the one is emitted that is the best with what they add. `internal_weight`,
-        where there are any: factor of the log-probabilities of the internal language model (prediction network and
-        joint, given a frame of zeros), which are taken off.
+        label is more probable than blank, the one is emitted that is the best with what they add.
 
         Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """
-        weights, batch = self.weights, len(encoded_BSC)
-        check_shape(weights, encoded_BSC.shape, max_symbols)
-        check_internal_weight(internal_weight)
+        weights, batch, own = self.weights, len(encoded_BSC), self.options
+        check_shape(weights, encoded_BSC.shape)
         counts_B = frame_counts(frames_B, *encoded_BSC.shape[:2])
         if state is not None and len(state.position_B3) != batch:
             raise ValueError(f"state: expected that of {batch} utterances, found {len(state.position_B3)}")
@@ -142,14 +148,17 @@ class Decoder:
             if any(each):
                 raise ValueError("scorers: expected a decoder with weights on a CPU")
             state = state or self.start(batch)
-            own = (state.network_BX, state.position_B3)
-            found = self._on_device.decode(encoded_BSC, counts_B, *own, max_symbols=max_symbols)
+            found = self._on_device.decode(
+                encoded_BSC, counts_B, state.network_BX, state.position_B3, max_symbols=own.max_symbols
+            )
             return decoded_of(found, has_durations=has_durations)
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
         if self._native is None:
-            how: Any = {"max_symbols": max_symbols, "scorers": each, "internal_weight": internal_weight}
             reached = None if state is None else state.reached
-            return reference.greedy(encoded_BSC, counts_B, weights, reached=reached, **how)
+            return reference.greedy(
+                encoded_BSC, counts_B, weights, reached=reached, scorers=each, max_symbols=own.max_symbols,
+                internal_weight=own.internal_weight,
+            )  # fmt: skip
         if encoded_BSC.strides[2] != encoded_BSC.itemsize:
             encoded_BSC = np.ascontiguousarray(encoded_BSC)
         found = self._native.decode(
@@ -157,13 +166,13 @@ class Decoder:
             counts_B,
             None if state is None else (state.network_BX, state.position_B3, state.language_B3),
             each if any(each) else (),
-            max_symbols=max_symbols,
-            slots=self.options.slots,
-            window=self.options.window,
-            window_rows=self.options.window_rows or (6 if has_durations else 24),
+            max_symbols=own.max_symbols,
+            slots=own.slots,
+            window=own.window,
+            window_rows=own.window_rows or (6 if has_durations else 24),
             threads=self.threads or native.threads(),
-            instruction_set=self.options.instruction_set,
-            internal_weight=internal_weight,
+            instruction_set=own.instruction_set,
+            internal_weight=own.internal_weight,
         )
         return decoded_of(found, has_durations=has_durations)
 
@@ -176,16 +185,17 @@ def _on_device(weights: DecoderWeights) -> "CudaDecoder | None":
     return _cuda_decoder.CudaDecoder(weights) if _cuda_decoder.serves(weights) else None
 
 
-def check_shape(weights: DecoderWeights, shape: Sequence[int], max_symbols: int) -> None:
-    """Raises ValueError for frames of this shape, and for a number of labels on a frame, that do not fit."""
+def check_shape(weights: DecoderWeights, shape: Sequence[int]) -> None:
+    """Raises ValueError for frames of this shape that do not fit."""
     width = weights.encoder_weight.shape[1]
     if len(shape) != 3 or shape[2] != width:
         raise ValueError(f"encoded: expected [utterance, frame, {width}], found shape {list(shape)}")
-    check_max_symbols(max_symbols)
 
 
-def check_max_symbols(number: int) -> None:
-    """Raises ValueError for one that is no number of labels on a frame."""
+def check_labels(number: int, internal_weight: float = 0.0) -> None:
+    """Raises ValueError for what is no number of labels on a frame, and no weight of the internal language model."""
+    if not 0 <= internal_weight < math.inf:
+        raise ValueError(f"internal_weight: expected a number, at least 0, found {internal_weight}")
     if not isinstance(number, int | np.integer) or not 1 <= number <= MOST_SYMBOLS:
         expected = f"{MOST_SYMBOLS} at most" if isinstance(number, int) and number > 0 else "1 or more"
         raise ValueError(f"max_symbols: expected {expected}, found {number}")
@@ -200,12 +210,6 @@ def frame_counts(frames_B: Any, batch: int, frames: int) -> np.ndarray:
         if not 0 <= count <= frames:
             raise ValueError(f"frames: utterance {n}: expected at least 0 and at most {frames}, found {count}")
     return np.ascontiguousarray(counts_B, np.int64)
-
-
-def check_internal_weight(weight: float) -> None:
-    """Raises ValueError for one that is negative, infinite or no number."""
-    if not 0 <= weight < math.inf:
-        raise ValueError(f"internal_weight: expected a number, at least 0, found {weight}")
 
 
 def scorers_of_all(scorers: Scorer | Sequence[Scorer | None] | None, batch: int, labels: int) -> list[Scorer | None]:

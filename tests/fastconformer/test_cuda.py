@@ -5,7 +5,7 @@ import torch
 
 from benchmarks import transducer_heads as heads
 from fastconformer.transducer import _cuda_library
-from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.losses import rnnt_loss, tdt_loss
 from tests.fastconformer.transducer.test_decoder import random_problem as decoding_problem
 from tests.fastconformer.transducer.test_fused_loss import finite_sum, fused, random_problem
@@ -125,10 +125,11 @@ def test_labels_and_lengths_that_do_not_fit_are_named_on_the_host_and_nan_on_the
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_the_decoder_finds_what_it_finds_on_the_cpu(durations, max_symbols):
     weights, *frames = decoding_problem(durations=durations, layers=2)
-    found = Decoder(moved(weights))(*on_device(frames), max_symbols=max_symbols)
-    expected = Decoder(weights)(*frames, max_symbols=max_symbols)
+    options = DecoderOptions(max_symbols=max_symbols)
+    found = Decoder(moved(weights), options)(*on_device(frames))
+    expected = Decoder(weights, options)(*frames)
     assert [one[:3] for one in found] == [one[:3] for one in expected]
-    assert Decoder(moved(weights))(*frames, max_symbols=max_symbols) == found, "frames on the host are moved"
+    assert Decoder(moved(weights), options)(*frames) == found, "frames on the host are moved"
 
 
 @pytest.mark.parametrize("has_durations", [False, True])

@@ -12,7 +12,7 @@ from common.benchmark import peak_memory
 from fastconformer.transducer import _cuda_decoder, _cuda_library, joint_tiles, losses, reference
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
-from fastconformer.transducer.decoder import Decoder
+from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.losses import rnnt_loss, tdt_loss
 from tests import emulation
 from tests.fastconformer.transducer import test_decoder as decoder_tests
@@ -254,12 +254,12 @@ def test_more_utterances_than_a_block_takes_are_decoded_as_on_the_processor(has_
     encoded_BSC, frames_B = heads.random_frames(weights, 19, 7)
     frames_B[5::6] = 0
     weights.output_bias[weights.blank] = 5.0
-    decode = Decoder(weights)
+    decode = Decoder(weights, DecoderOptions(max_symbols=3))
     assert decode._on_device is not None
-    found = decode(encoded_BSC, frames_B, max_symbols=3)
+    found = decode(encoded_BSC, frames_B)
     decoder_tests.assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, max_symbols=3))
     assert len({len(one.tokens) for one in found}) > 3
-    assert decode(encoded_BSC[16:17], frames_B[16:17], max_symbols=3) == found[16:17]
+    assert decode(encoded_BSC[16:17], frames_B[16:17]) == found[16:17]
 
 
 def test_a_length_that_does_not_fit_is_named():

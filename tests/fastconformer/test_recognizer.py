@@ -104,7 +104,7 @@ def test_frames_that_come_in_parts_are_decoded_as_those_that_come_at_once(head):
     recognizer.head = head
     for size in (1, 7, 50):
         parts = encoded_BSC[0].split(size)
-        found = decode_parts(parts, recognizer.decoding(), None, recognizer.pieces, max_symbols=10)
+        found = decode_parts(parts, recognizer.decoding(), None, recognizer.pieces)
         assert found[:4] == expected[:4]
         assert found.confidence == pytest.approx(expected.confidence, abs=1e-5)
         assert found.entropy_confidence == pytest.approx(expected.entropy_confidence, abs=1e-4)

@@ -31,7 +31,6 @@ from trt.runtime.weights import weights_in
 if TYPE_CHECKING:
     from common.text.language import Spelling
 
-MAX_SYMBOLS = 10  # most pieces at one frame
 WEIGHTS = "decoder."
 
 
@@ -159,15 +158,15 @@ class PieceRecognizer:
         self, frames_BSX: np.ndarray, counts: Sequence[int], decoder: SearchDecoding | None
     ) -> list[Hypothesis]:
         if decoder is not None:
-            return decoder(frames_BSX, counts, max_symbols=MAX_SYMBOLS)
+            return decoder(frames_BSX, counts)
         if self._decoder is None:
             return [_best_path(frames_SX[:n], self.pieces) for frames_SX, n in zip(frames_BSX, counts, strict=True)]
-        return self._decoder(frames_BSX, counts, max_symbols=MAX_SYMBOLS)
+        return self._decoder(frames_BSX, counts)
 
     def _decode_parts(self, parts: Iterable[np.ndarray], decoder: SearchDecoding | None) -> Hypothesis:
         if decoder is None and self._decoder is None:
             return _best_path(np.concatenate([np.zeros((0, 2)), *parts]), self.pieces)
-        return decode_parts(parts, self._decoder, decoder, self.pieces, max_symbols=MAX_SYMBOLS)
+        return decode_parts(parts, self._decoder, decoder, self.pieces)
 
     def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
         error = f"{recording.name}: the network gives NaN; its weights are damaged" if is_nan else recording.failure

@@ -139,10 +139,10 @@ def test_the_best_sequences_are_those_of_brute_force(
         how = {"scorer": scorer, "internal_weight": internal}
         expected = brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, **how)
         beam = 120 if path == "python" else 2000
-        options = TransducerBeamOptions(beam=beam, n_best=20, drop=-math.inf, internal_weight=internal)
-        (found,) = BeamSearch(weights, options)(
-            encoded_BSC, [encoded_BSC.shape[1]], max_symbols=max_symbols, scorers=scorer
+        options = TransducerBeamOptions(
+            beam=beam, n_best=20, drop=-math.inf, internal_weight=internal, max_symbols=max_symbols
         )
+        (found,) = BeamSearch(weights, options)(encoded_BSC, [encoded_BSC.shape[1]], scorers=scorer)
         short = [candidate for candidate in found if len(candidate.decoded.tokens) <= 4]
         assert short[0] is found[0]
         assert len(short) >= 5
@@ -159,8 +159,8 @@ def test_sequences_that_cannot_reach_max_symbols_are_summed_exactly_and_all_of_t
     is_off = []
     for seed in range(6 if path == "native" else 3):
         weights, encoded_BSC = tiny([(), (0, 1, 2), (0, 2)][seed % 3], seed, frames=2)
-        options = TransducerBeamOptions(beam=1200, n_best=1200, drop=-math.inf)
-        (found,) = BeamSearch(weights, options)(encoded_BSC, [2], max_symbols=max_symbols)
+        options = TransducerBeamOptions(beam=1200, n_best=1200, drop=-math.inf, max_symbols=max_symbols)
+        (found,) = BeamSearch(weights, options)(encoded_BSC, [2])
         exact = Alignments(encoded_BSC[0], weights, max_symbols)
         assert sum(math.exp(candidate.log_prob) for candidate in found) == pytest.approx(1, abs=1e-4)
         for candidate in found:
@@ -189,11 +189,7 @@ def test_sequences_that_cannot_reach_max_symbols_are_summed_exactly_and_all_of_t
 def test_a_beam_that_takes_too_much_is_refused_before_it_is_searched(change, told):
     weights, encoded_BSC = tiny((), seed=0)
     with pytest.raises(ValueError, match=told):
-        BeamSearch(weights, TransducerBeamOptions(**change))(encoded_BSC, [3], max_symbols=1000)
-    with pytest.raises(ValueError, match="max_symbols: expected 1000 at most, found 1000000000"):
-        BeamSearch(weights)(encoded_BSC, [3], max_symbols=10**9)
-    with pytest.raises(ValueError, match="max_symbols: expected 1000 at most, found 1000000000"):
-        Decoder(weights)(encoded_BSC, [3], max_symbols=10**9)
+        BeamSearch(weights, TransducerBeamOptions(max_symbols=1000, **change))(encoded_BSC, [3])
     with pytest.raises(ValueError, match="^beam: expected 1048576 at most, found 2147483648"):
         ctc.BeamOptions(beam=2**31)
 
@@ -201,9 +197,7 @@ def test_a_beam_that_takes_too_much_is_refused_before_it_is_searched(change, tol
 def test_the_score_of_rnnt_is_minus_its_loss(path: str):
     weights, encoded_BSC = tiny((), seed=5)
     weights.output_bias[weights.blank] += 3  # so that no alignment worth counting has ten labels on a frame
-    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=100, n_best=5, drop=-math.inf))(
-        encoded_BSC, [3], max_symbols=10
-    )
+    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=100, n_best=5, drop=-math.inf))(encoded_BSC, [3])
     for candidate in found:
         tokens = candidate.decoded.tokens
         own = arrays_of(weights)
@@ -232,8 +226,8 @@ def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...
     if scored:
         model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
         scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
-    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=3, drop=-12, internal_weight=0.4))
-    found = search(encoded_BSC, frames, max_symbols=3, scorers=scorer)
+    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=3, drop=-12, internal_weight=0.4, max_symbols=3))
+    found = search(encoded_BSC, frames, scorers=scorer)
     for b, n in enumerate(frames):
         how = {"beam": 5, "drop": -12, "max_symbols": 3, "scorer": scorer, "internal_weight": 0.4}
         expected = reference.beam_search(encoded_BSC[b, :n], weights, **how)
@@ -271,7 +265,7 @@ def test_the_library_need_not_keep_all_prefixes_of_a_long_recording():
     weights = golden.random_weights(labels=8, width=6, seed=2)
     weights.output_bias[weights.blank] -= 1
     encoded_BSC = torch.randn(1, 1500, 6, generator=torch.Generator().manual_seed(0))
-    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=3, n_best=2))(encoded_BSC, [1500], max_symbols=2)
+    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=3, n_best=2, max_symbols=2))(encoded_BSC, [1500])
     best = found[0].decoded
     assert len(best.tokens) > 800
     assert best.frames == sorted(best.frames)
@@ -287,22 +281,22 @@ def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: 
     if durations:
         weights.output_bias[weights.blank + 1] += 100  # jumps of 0
     encoded_BSC = torch.randn(3, 400, 6, generator=torch.Generator().manual_seed(0))
-    frames_B, options = [400, 12, 300], TransducerBeamOptions(beam=12, n_best=5, drop=-math.inf)
-    expected = BeamSearch(weights, options)(encoded_BSC, frames_B, max_symbols=12)
+    frames_B, options = [400, 12, 300], TransducerBeamOptions(beam=12, n_best=5, drop=-math.inf, max_symbols=12)
+    expected = BeamSearch(weights, options)(encoded_BSC, frames_B)
     calls = []
     searched = _beam_library._searched
     monkeypatch.setattr(_beam_library, "_searched", lambda *given: calls.append(given) or searched(*given))
     monkeypatch.setattr(_beam_library, "NODES", 1)
     monkeypatch.setattr(_beam_library, "NODES_EACH", 3)
     monkeypatch.setattr(_beam_library, "GROWTH", 3)
-    assert BeamSearch(weights, options)(encoded_BSC, frames_B, max_symbols=12) == expected
+    assert BeamSearch(weights, options)(encoded_BSC, frames_B) == expected
     assert len(expected[0][0].decoded.tokens) > 3000
     assert len(calls) > 1
     one_byte = BeamSearch(weights, dataclasses.replace(options, memory=1))
     with pytest.raises(
         ValueError, match="beam: 12 sequences, 5 of them returned, take .* bytes for 400 frames; expected at most the 1"
     ):
-        one_byte(encoded_BSC, frames_B, max_symbols=12)
+        one_byte(encoded_BSC, frames_B)
 
 
 def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str):
@@ -314,8 +308,6 @@ def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str
         search(encoded_BSC, [4])
     with pytest.raises(ValueError, match=r"frames: expected one for each of 1 utterances, found \[2\]"):
         search(encoded_BSC, [3, 3])
-    with pytest.raises(ValueError, match="max_symbols: expected 1 or more, found 0"):
-        search(encoded_BSC, [3], max_symbols=0)
     with pytest.raises(ValueError, match="scorers: expected one for each of 1 utterances, found 2"):
         search(encoded_BSC, [3], scorers=[None, None])
     with pytest.raises(ValueError, match="scorers: expected 3 labels, found 2"):
@@ -334,7 +326,7 @@ def test_what_does_not_fit_is_an_error_and_nan_costs_its_own_utterance(path: str
 
 
 def in_pieces(
-    search: BeamSearch, encoded_SC: Tensor, sizes: list[int], *, max_symbols: int = 10, scorer: ctc.Scorer | None = None
+    search: BeamSearch, encoded_SC: Tensor, sizes: list[int], *, scorer: ctc.Scorer | None = None
 ) -> tuple[list[int], list[BeamCandidate]]:
     """What is settled before the end, label by label, and all candidates at the end, of frames that come in pieces."""
     state, settled, at, i = search.start(1), list[int](), 0, 0
@@ -343,9 +335,7 @@ def in_pieces(
         size = sizes[i % len(sizes)]
         is_over = at + size >= len(encoded_SC)
         piece_SC = encoded_SC[at : at + size]
-        (found,) = search(
-            piece_SC[None], [len(piece_SC)], max_symbols=max_symbols, scorers=scorer, state=state, is_over=is_over
-        )
+        (found,) = search(piece_SC[None], [len(piece_SC)], scorers=scorer, state=state, is_over=is_over)
         at, i = at + size, i + 1
         parts = [list(part or []) for part in found[0].decoded]
         if is_over:
@@ -411,12 +401,14 @@ def test_pieces_of_any_size_give_what_all_frames_at_once_do(
         model = estimate([list("abcdefgh"), list("bacabd"), list("hgfghij"), list("qrst")], order=3)
         labels = [chr(97 + i) for i in range(20)]
         scorer = ctc.Scorer(labels, model=model, hot_words={"cab": 3.0}, options=ctc.ScorerOptions(unit="token"))
-    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=3, room=room, internal_weight=internal))
+    search = BeamSearch(
+        weights, TransducerBeamOptions(beam=5, n_best=3, room=room, internal_weight=internal, max_symbols=3)
+    )
     state = search.start(1) if room else None  # without one there is always room
-    (expected,) = search(encoded_SC[None], [len(encoded_SC)], max_symbols=3, scorers=scorer, state=state)
+    (expected,) = search(encoded_SC[None], [len(encoded_SC)], scorers=scorer, state=state)
     assert len(expected[0].decoded.tokens) > 30
     for sizes in ([1], [7], [150], [1, 149], [0, 40, 1], torch.randint(1, 20, (9,), generator=draw).tolist()):
-        settled, found = in_pieces(search, encoded_SC, sizes, max_symbols=3, scorer=scorer)
+        settled, found = in_pieces(search, encoded_SC, sizes, scorer=scorer)
         assert found == unsettled(expected)
         assert settled == expected[0].decoded.tokens[: len(settled)]
         if sizes == [1]:
@@ -430,7 +422,7 @@ def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.Monke
     encoded_BSC = 1.5 * torch.randn(2, 20, 12, generator=torch.Generator().manual_seed(1))
     own = ctc.ScorerOptions(unit="token")
     scorer = ctc.Scorer([chr(97 + i) for i in range(20)], hot_words={"cab": 3.0}, options=own)
-    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=5, internal_weight=0.1))
+    search = BeamSearch(weights, TransducerBeamOptions(beam=5, n_best=5, internal_weight=0.1, max_symbols=3))
     found, draw, empty = [], np.random.default_rng(0), np.empty
     for values in ([0.0], *[[math.nan, -1e30]] * 5):
 
@@ -442,7 +434,7 @@ def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.Monke
             return memory
 
         monkeypatch.setattr(np, "empty", used)
-        found.append(search(encoded_BSC, [20, 11], max_symbols=3, scorers=scorer))
+        found.append(search(encoded_BSC, [20, 11], scorers=scorer))
     assert all(one == found[0] for one in found)
 
 
@@ -516,12 +508,10 @@ def test_a_network_that_never_says_blank_gives_all_its_labels(durations):
     if durations:
         weights.output_bias[weights.blank + 1] += 100  # jumps of 0
     encoded_BSC = torch.randn(1, frames, 6, generator=torch.Generator().manual_seed(0))
-    (expected,) = Decoder(weights)(encoded_BSC, [frames], max_symbols=max_symbols)
+    (expected,) = Decoder(weights)(encoded_BSC, [frames])
     assert len(expected.tokens) == frames * max_symbols
     for beam in (1, 3):
-        ((found,),) = BeamSearch(weights, TransducerBeamOptions(beam=beam))(
-            encoded_BSC, [frames], max_symbols=max_symbols
-        )
+        ((found,),) = BeamSearch(weights, TransducerBeamOptions(beam=beam))(encoded_BSC, [frames])
         assert len(found.decoded.tokens) == len(expected.tokens)
         assert found.decoded.frames == expected.frames
         assert beam > 1 or found.decoded.tokens == expected.tokens

@@ -1,6 +1,5 @@
 """The decoder finds what frame-looping finds, natively and in numpy, in any batch; so does label-looping."""
 
-import functools
 import math
 import pickle
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from ctc.ngram import estimate
 from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer import decoder, reference
 from fastconformer.transducer._decoder_library import functions
+from fastconformer.transducer.beam import TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.weights import DecoderWeights
 from tests.fastconformer import golden
@@ -57,7 +57,7 @@ def assert_same(found: Sequence[DecodedLabels], expected: Sequence[DecodedLabels
 def test_tokens_frames_and_durations_are_those_of_nemo(path: str, name: str, max_symbols: int, suffix: str):
     arrays, head = golden.arrays(name), "rnnt" if name == "rnnt" else "tdt"
     weights = golden.decoder_weights(name)
-    found = Decoder(weights)(*golden.encoded(name), max_symbols=max_symbols)
+    found = Decoder(weights, DecoderOptions(max_symbols=max_symbols))(*golden.encoded(name))
     assert_same(found, reference.greedy(*golden.encoded(name), weights, max_symbols=max_symbols))
     if f"{head}_tokens{suffix}_0" not in arrays:
         pytest.skip(f"no reference output with max_symbols = {max_symbols}")
@@ -77,7 +77,7 @@ def test_it_finds_what_frame_looping_finds(path: str, durations: tuple[int, ...]
     weights, *frames = problem
     expected = reference.greedy(*frames, weights, max_symbols=max_symbols)
     assert sum(len(one.tokens) for one in expected) > 5
-    assert_same(Decoder(weights)(*frames, max_symbols=max_symbols), expected)
+    assert_same(Decoder(weights, DecoderOptions(max_symbols=max_symbols))(*frames), expected)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
@@ -179,7 +179,6 @@ def test_nan_in_a_frame_names_the_utterance():
     [
         (lambda d, x, f: d(x[..., :5], f), r"encoded: expected \[utterance, frame, 12\], found shape \[5, 40, 5\]"),
         (lambda d, x, f: d(x, f[:2]), r"frames: expected one for each of 5 utterances, found \[2\]"),
-        (lambda d, x, f: d(x, f, max_symbols=0), "max_symbols: expected 1 or more, found 0"),
         (lambda d, x, f: d(x, f, state=d.start(4)), "state: expected that of 5 utterances, found 4"),
         (lambda d, x, f: d(x, f + 1), "frames: utterance 0: expected at least 0 and at most 40, found 41"),
     ],
@@ -233,7 +232,7 @@ def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is
     path: str, durations: tuple[int, ...], internal_weight: float
 ):
     weights, encoded_BSC, frames_B = random_problem(durations=durations, seed=4)
-    decode = functools.partial(Decoder(weights), internal_weight=internal_weight)
+    decode = Decoder(weights, DecoderOptions(internal_weight=internal_weight))
     found = decode(encoded_BSC, frames_B, scorers=scorers())
     how = {"scorers": scorers(), "internal_weight": internal_weight}
     assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, **how))
@@ -262,7 +261,7 @@ def test_of_many_labels_none_is_passed_over(sharpness: float):
     ):
         own = ctc.ScorerOptions(unit="token", weight=weight, word_bonus=bonus)
         scorer = pickle.loads(pickle.dumps(ctc.Scorer(labels, model=model, options=own)))
-        found = Decoder(weights)(encoded_BSC, frames_B, scorers=scorer, internal_weight=internal)
+        found = Decoder(weights, DecoderOptions(internal_weight=internal))(encoded_BSC, frames_B, scorers=scorer)
         how = {"scorers": [scorer] * 2, "internal_weight": internal}
         assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, **how))
         if sharpness < 1 or weight == internal == 0:
@@ -274,26 +273,29 @@ def test_the_internal_language_model_is_taken_off_bitwise_alike_in_every_batch(d
     if functions() is None:
         pytest.skip("no compiler")
     weights, encoded_BSC, frames_B = random_problem(durations=durations, layers=2, seed=5)
-    decode, each = functools.partial(Decoder(weights), internal_weight=0.5), scorers()
+    decode, each = Decoder(weights, DecoderOptions(internal_weight=0.5)), scorers()
     together = decode(encoded_BSC, frames_B, scorers=each)
     assert together != Decoder(weights)(encoded_BSC, frames_B, scorers=each)
     for n, count in enumerate(frames_B.tolist()):
         assert decode(encoded_BSC[n : n + 1, :count], [count], scorers=each[n]) == together[n : n + 1]
-    one_by_one = DecoderOptions(slots=1, window=1, window_rows=1)
-    assert Decoder(weights, one_by_one)(encoded_BSC, frames_B, scorers=each, internal_weight=0.5) == together
+    one_by_one = DecoderOptions(slots=1, window=1, window_rows=1, internal_weight=0.5)
+    assert Decoder(weights, one_by_one)(encoded_BSC, frames_B, scorers=each) == together
 
 
-def test_an_internal_weight_is_a_number_and_not_negative(path: str):
-    weights, encoded_BSC, frames_B = random_problem()
+def test_options_are_numbers_in_their_bounds():
+    for symbols, expected in ((0, "1 or more"), (10**9, "1000 at most")):
+        for made in (DecoderOptions, TransducerBeamOptions):
+            with pytest.raises(ValueError, match=f"max_symbols: expected {expected}, found {symbols}"):
+                made(max_symbols=symbols)
     for wrong in (-0.1, math.nan, math.inf):
         with pytest.raises(ValueError, match=f"internal_weight: expected a number, at least 0, found {wrong}"):
-            Decoder(weights)(encoded_BSC, frames_B, internal_weight=wrong)
+            DecoderOptions(internal_weight=wrong)
 
 
 def test_a_scorer_goes_on_with_the_state(path: str):
     weights, encoded_BSC, _ = random_problem(seed=4)
     state = Decoder(weights).start(1)
-    decode = functools.partial(Decoder(weights), internal_weight=0.4)
+    decode = Decoder(weights, DecoderOptions(internal_weight=0.4))
     tokens = [
         token
         for part_BSC in encoded_BSC[:1].split(7, dim=1)
