@@ -4,20 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from common.audio.silence import SilenceConfig
 from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
-from common.data.digest import Changed
-from common.data.joining import JoinConfig
-from common.data.mixing import MixConfig
-from common.data.perturbation import PerturbationConfig
-from common.data.speed import SpeedConfig
-from common.devices.precision import Precision
 from common.features import NEMO, LogMelConfig
-from common.text.language import Language, UnknownLetters
-from common.training.course import EveryConfig, check_batches, check_budget
+from common.text.language import Language
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
+from common.training.settings import RecogniserSettings, RecognitionSettings
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.transducer.weights import Activation
 
@@ -122,47 +115,12 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(RecognitionSettings):
     """What is read, and how it is batched."""
 
-    root: Path | None = None
-    """Folder that relative paths of manifests, and in manifests, start from."""
-    train: tuple[str, ...] = ()
-    """Manifests, file lists or corpus folders to train on."""
-    validation: tuple[str, ...] = ()
-    """Manifests, file lists or corpus folders for validation during training."""
-    min_seconds: float = 0.1
-    """Least duration of a training utterance; shorter ones are left out."""
-    max_seconds: float = 20.0
-    """Greatest duration of a training utterance; longer ones are left out."""
-    speakers: tuple[str, ...] = ()
-    """Speakers to train on; all, if none is named."""
-    normalize_text: bool | None = None
-    """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are. By default
-    unless the pieces of a checkpoint have capitals or punctuation."""
     language: Language = "english"
-    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
-    and digit stays."""
-    unknown_letters: UnknownLetters = "stop"
-    """Treatment of letters that the language does not have. stop: they end the run before its first step; latin: they
-    are written in Latin letters (é as e); drop: they are left out."""
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
-    speed: SpeedConfig = field(default_factory=SpeedConfig)
-    perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
-    silence: SilenceConfig = field(default_factory=SilenceConfig)
-    join: JoinConfig = field(default_factory=JoinConfig)
-    mix: MixConfig = field(default_factory=MixConfig)
-    changed: Changed = "refuse"
-    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
-    workers: int = 4
-    """Loader processes per training process; 0 loads in the training process itself."""
-    on_error: Literal["stop", "skip"] = "stop"
-    """Treatment of a bad manifest entry or audio file: it ends the run, or is left out and counted."""
-
-    def __post_init__(self) -> None:
-        check_not_negative(self, "min_seconds", "workers")
-        check_positive(self, "max_seconds", or_infinite=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +149,7 @@ class LossConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(RecogniserSettings):
     """A training run of a transducer, a CTC model or both in one."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -206,31 +164,11 @@ class Config:
         default=ScheduleConfig(kind="polynomial", unit="fraction", warmup=0.1, power=1.0, floor=0.0)
     )
     output_dir: Path = Path("runs/transducer")
-    """The run directory: configuration, logs, checkpoints."""
     epochs: int = 100
-    """Passes over the training data; the learning-rate schedule spans them."""
-    epochs_this_job: int = 0
-    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
-    steps: int = 0
-    """Optimiser step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int = 16
-    """Utterances per process and optimiser step."""
-    batch_seconds: float = 0.0
-    """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
-    grad_accumulation: int = 1
-    """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
     sync_batch_norm: bool = True
     """Whether batch statistics are taken over all processes, as in NeMo's recipes, or in each by itself."""
     ema: float = 0.997
-    """Decay of the exponential moving average of the weights, 0 for none."""
-    precision: Precision = "fp32"
-    """Arithmetic of the network; weights, features and losses stay fp32."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda or cuda:N."""
-    seed: int = 0
-    """Seed of initial weights, data order, augmentation and dropout."""
-    resume: bool = True
-    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
     """Model to start from (ours, .nemo, a Hugging Face folder or hub name)."""
     from_checkpoint: Literal["architecture", "encoder", "half", "any"] = "architecture"
@@ -241,19 +179,8 @@ class Config:
     learns: Literal["all", "heads", "adapters"] = "all"
     """Parts that learn. heads: the encoder stays as it is, running statistics too; adapters: only those of the encoder
     (model.encoder.adapter_width) learn, and all else stays."""
-    every: EveryConfig = field(default_factory=EveryConfig)
-    keep_epochs: tuple[int, ...] = ()
-    """Epochs whose checkpoints are kept, besides the last two and the best."""
-    dry_run: bool = False
-    """Whether only one step is made, on the longest batch, to see whether it fits in memory."""
-    tensorboard: bool = True
-    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "seed", "epochs_this_job", "steps", "batch_seconds")
-        check_batches(self.batch_size, self.grad_accumulation, self.ema)
-        check_budget(self.batch_seconds, self.data.max_seconds)
-        if self.epochs < 1:
-            raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        super().__post_init__()
         if self.learns == "adapters" and not self.model.encoder.adapter_width:
             raise ValueError("learns = adapters: the encoder has none; expected model.encoder.adapter_width above 0")

@@ -8,16 +8,12 @@ sub-batch's own, so the constants of a recipe hold for any number of processes a
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
 
 from common.config import ConfigError, check_not_negative
-from common.data.digest import Changed
-from common.devices.precision import Precision
 from common.runs.run_directory import FromCheckpoint
-from common.text.language import Language, UnknownLetters
-from common.training.course import RENAMED, EveryConfig
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
+from common.training.settings import SourceSettings, SpellingSettings, TrainingSettings
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import TemperatureConfig
@@ -33,15 +29,9 @@ def fewest_samples(model: ModelConfig) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(SourceSettings, SpellingSettings):
     """Data, and how they are batched. A token is one sample of audio."""
 
-    root: Path | None = None
-    """Folder that relative paths of manifests and folders start from (the published DATASET_DIR)."""
-    train: tuple[str, ...] = ()
-    """Lists (.tsv, .jsonl, …) or folders of training data; a name stands for its .tsv where there is one."""
-    validation: tuple[str, ...] = ()
-    """Lists or folders of validation data."""
     max_tokens: int = 1_400_000
     """Samples of a sub-batch, padding included."""
     max_tokens_valid: int = 1_400_000
@@ -54,29 +44,16 @@ class DataConfig:
     """Most samples of an utterance in pre-training; longer ones are cropped, at a random place. 0: max_tokens."""
     buckets: int = 50
     """Groups of similar length that sub-batches are drawn from: more of them waste less, fewer mix more."""
-    normalize_text: bool | None = None
-    """Normalisation of transcripts in fine-tuning, as `language` says, and of punctuation that is no label; by default
-    unless labels are of both cases. A text of which nothing is left is a bad transcript; an empty one means silence."""
-    language: Language = "auto"
-    """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
-    stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
-    unknown_letters: UnknownLetters = "stop"
-    """Treatment of letters that are no labels. stop: they end the run before its first step; latin: they are written in
-    Latin letters (é as e); drop: they are left out."""
     dictionary: Path | None = None
     """Fairseq's dict.ltr.txt for fine-tuning, which python -m common.text.alphabet makes of any data. Default: the one
     beside the first training list, else LibriSpeech's."""
-    changed: Changed = "refuse"
-    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 6
-    """Loader processes per training process; 0 loads in the training process itself."""
-    on_error: Literal["stop", "skip"] = "stop"
-    """Treatment of a bad entry, recording or transcript: it ends the run, or is skipped and counted."""
 
     def __post_init__(self) -> None:
         if min(self.max_tokens, self.max_tokens_valid, self.buckets) < 1:
             raise ValueError("max_tokens, max_tokens_valid and buckets: expected at least 1")
-        check_not_negative(self, "batch_size", "min_samples", "max_samples", "workers")
+        super().__post_init__()
+        check_not_negative(self, "batch_size", "min_samples", "max_samples")
         if self.max_samples > self.max_tokens:
             raise ValueError(
                 f"max_samples = {self.max_samples} does not fit into max_tokens = {self.max_tokens}: "
@@ -85,10 +62,9 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(TrainingSettings):
     """Options of pre-training and fine-tuning alike."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED
     model: ModelConfig = field(default_factory=ModelConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
     mask: MaskConfig = field(default_factory=MaskConfig)
@@ -105,8 +81,6 @@ class TrainingConfig:
     """Optimiser steps of the whole training; the learning-rate schedule spans them."""
     stop_at: int = 0
     """Update after which this job saves and stops, 0 for none; the schedule is not affected."""
-    epochs_this_job: int = 0
-    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
     concat_batches: int = 1
     """Sub-batches that go through the network at once (the published NUM_CONCAT_BATCHES)."""
     update_freq: int = 1
@@ -115,39 +89,28 @@ class TrainingConfig:
     """Required product of processes, concat_batches and update_freq, to which the recipe is tuned; 0: any."""
     clip_norm: float = 25.0
     """Largest norm of the gradient of all parameters, in every precision; 0 does not clip."""
-    ema: float = 0.0
-    """Decay of the exponential moving average of the weights, 0 for none."""
-    precision: Precision = "fp32"
-    """Arithmetic of the network; weights stay fp32, in checkpoints too."""
     compile: bool = False
     """torch.compile of each Transformer layer."""
     fsdp: bool = False
     """Sharding (FSDP2): each process keeps a part of weights, gradients and moments in place of all of them."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1
-    """Seed of initial weights, data order, crops, masks, distractors and dropout."""
-    resume: bool = True
-    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     save: bool = True
     """Whether checkpoints are written; false for measurements."""
     from_checkpoint: FromCheckpoint = "architecture"
     """Parts of the model to start from that a new run takes. architecture: its network in place of `model`, and all
     weights; half: weights that fit the configured network, at least half of the checkpoint; any: weights that fit,
     however few."""
-    every: EveryConfig = field(default_factory=EveryConfig)
     keep_steps: tuple[int, ...] = (100_000, 200_000, 300_000, 400_000)
     """Updates that are milestones, whose checkpoints are all kept; of the others the last two and the best."""
     save_best_from: int = 0
     """First update whose validation may become the best checkpoint."""
-    tensorboard: bool = True
-    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("max_updates", "concat_batches", "update_freq"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        check_not_negative(self, "seed", "save_best_from", "stop_at", "epochs_this_job", "batches_per_update")
+        check_not_negative(self, "save_best_from", "stop_at", "batches_per_update")
         if min(self.keep_steps, default=0) < 0:
             raise ValueError(f"keep_steps = {self.keep_steps}: expected no negative number")
         if self.save_best_from > self.max_updates:
@@ -155,8 +118,8 @@ class TrainingConfig:
                 f"save_best_from = {self.save_best_from} is beyond the last of {self.max_updates} updates: "
                 "the run would end without a best checkpoint; lower it"
             )
-        if not (0 <= self.clip_norm < math.inf and 0 <= self.ema < 1):
-            raise ValueError(f"clip_norm = {self.clip_norm}, ema = {self.ema}: expected at least 0, and 0 to below 1")
+        if not 0 <= self.clip_norm < math.inf:
+            raise ValueError(f"clip_norm = {self.clip_norm}: expected at least 0, and no infinity")
         if self.fsdp and self.ema:
             raise ValueError("ema with fsdp: averages of sharded weights are not kept; set ema = 0 or fsdp = false")
 

@@ -46,26 +46,6 @@ class EveryConfig:
         check_not_negative(self, "validate_steps", "save_epochs", "save_steps", "save_minutes")
 
 
-def check_batches(batch_size: int, grad_accumulation: int, ema: float) -> None:
-    """Raises ValueError, which names the setting, if a step cannot be as they say; for a `__post_init__`."""
-    for name, value in (("batch_size", batch_size), ("grad_accumulation", grad_accumulation)):
-        if value < 1:
-            raise ValueError(f"{name} = {value}: expected at least 1")
-    if batch_size % grad_accumulation:
-        raise ValueError(f"batch_size = {batch_size} is not a multiple of grad_accumulation = {grad_accumulation}")
-    if not 0 <= ema < 1:
-        raise ValueError(f"ema = {ema}: expected a decay from 0, for none, to below 1")
-
-
-def check_budget(batch_seconds: float, max_seconds: float) -> None:
-    """Raises ValueError, if a batch cannot hold the longest utterance; 0 seconds: batches are counted otherwise."""
-    if 0 < batch_seconds < max_seconds:
-        raise ValueError(
-            f"batch_seconds = {batch_seconds} does not hold an utterance of data.max_seconds = {max_seconds}: "
-            "raise the one or lower the other"
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Course:
     """How far a training goes, and which of its checkpoints are milestones, which are kept."""

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.config import check_not_negative, check_positive, check_shares
-from common.data.digest import Changed
-from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
 from common.runs.run_directory import FromCheckpoint
-from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.course import RENAMED, EveryConfig
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
+from common.training.settings import ClipSettings, EpochSettings
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
@@ -200,19 +199,9 @@ class AdversaryConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(ClipSettings):
     """What is read, and how it is batched."""
 
-    root: Path | None = None
-    """Folder that relative paths of manifests, and in manifests, start from (the published DATASET_PATH)."""
-    train: tuple[str, ...] = ()
-    """Manifests, file lists or corpus folders to train on."""
-    validation: tuple[str, ...] = ()
-    """Manifests, file lists or corpus folders to validate on."""
-    min_seconds: float = 0.1
-    """Least duration of a training clip; shorter ones are left out."""
-    max_seconds: float = 20.0
-    """Greatest duration of a training clip; longer ones are left out."""
     speakers: tuple[str, ...] = ()
     """Names of the speakers, in the order of their numbers; () for one speaker, or where manifests give numbers."""
     pitch_dir: Path | None = None
@@ -230,17 +219,12 @@ class DataConfig:
     """Values whose norm is the energy of a frame: the log-mel values of its bins, or the mel values. The published
     models have the first, which is greatest in silence, where the logarithms are far below zero; the second rises with
     loudness."""
-    changed: Changed = "refuse"
-    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
-    workers: int = 4
-    """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
     """Treatment of a bad manifest entry, recording or pitch: it ends the run, or is left out and logged. A clip with
     more symbols than frames is left out and logged in any case."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "min_seconds", "workers")
-        check_positive(self, "max_seconds", or_infinite=True)
+        super().__post_init__()
         if len(self.pitch_mean) != len(self.pitch_std) or min(self.pitch_std, default=1) <= 0:
             raise ValueError(
                 f"pitch_mean = {self.pitch_mean}, pitch_std = {self.pitch_std}: expected equally many, deviations > 0"
@@ -252,7 +236,7 @@ def _published_optimiser() -> OptimConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(EpochSettings):
     """A run of FastPitch."""
 
     RENAMED: ClassVar[dict[str, str]] = RENAMED | {"language": "text.language"}
@@ -266,33 +250,16 @@ class Config:
     optim: OptimConfig = field(default_factory=_published_optimiser)
     schedule: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(kind="noam", unit="steps", warmup=1000))
     output_dir: Path = Path("runs/fastpitch")
-    """The run directory: configuration, logs, checkpoints."""
     epochs: int = 1000
-    """Passes over the training data."""
-    epochs_this_job: int = 0
-    """Epochs after which this job saves and stops; 0 for none."""
-    steps: int = 0
-    """Optimiser step at which this job saves and stops; 0 for none."""
     batch_size: int = 32
     """Clips per process and optimiser step; the published recipe has 256 over all processes."""
     lr_made_for: int = 0
     """Clips per step, of all processes, that optim.lr was made for: the rate is scaled by the square root of how many
     more or fewer there are (You et al. 2020, of LAMB). 0: optim.lr as it is."""
-    grad_accumulation: int = 1
-    """Micro-batches that a step is split into; divides batch_size."""
-    ema: float = 0.0
-    """Decay of the exponential moving average of the weights, 0 for none."""
-    precision: Precision = "fp32"
-    """Arithmetic of the network; weights, features and the alignment stay fp32."""
     trained: Literal["all", "refiner"] = "all"
     """Weights that learn: all, or those of the refiner alone. All others then stay as they are in checkpoint, also mean
     and deviation of the pitch where data.pitch_mean does not say them."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234
-    """Seed of initial weights, data order, pronunciations and dropout."""
-    resume: bool = True
-    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
     """Checkpoint whose weights are the start (ours, DeepLearningExamples', or a name of the hub or of a voice);
     embeddings of symbols that both know are kept."""
@@ -306,20 +273,15 @@ class Config:
     "refiner"."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(log_steps=10, validate_epochs=10, save_epochs=20))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400, 500, 600, 700, 800, 900)
-    """Epochs whose checkpoints are kept, besides the last two and the best."""
     samples: int = 2
     """Validation clips shown in TensorBoard at each validation: alignment, pitch and sound; 0 for none."""
     vocoder: Path | None = None
     """Checkpoint of the vocoder for the sounds in TensorBoard; without one, Griffin-Lim's algorithm."""
     dry_run: bool = False
     """Whether only one step is made, on the longest batch, to see whether it fits in memory."""
-    tensorboard: bool = True
-    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
-        check_batches(self.batch_size, self.grad_accumulation, self.ema)
-        if self.epochs < 1:
-            raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        super().__post_init__()
         if self.trained == "refiner" and not self.model.refiner.layers:
             raise ValueError('trained = "refiner": expected model.refiner.layers above 0')
         if self.teacher is not None and (self.trained != "refiner" or self.model.refiner.learns != "mean"):
@@ -329,7 +291,7 @@ class Config:
         if self.trained == "refiner" and self.adversary.weight:
             told = 'expected 0 with trained = "refiner", for a discriminator teaches the decoder alone'
             raise ValueError(f"adversary.weight = {self.adversary.weight}: {told}")
-        check_not_negative(self, "seed", "epochs_this_job", "steps", "samples", "lr_made_for")
+        check_not_negative(self, "samples", "lr_made_for")
         framing = (self.features.sample_rate, self.features.hop_samples)
         if framing != (self.pitch.sample_rate, self.pitch.hop_samples):
             raise ValueError(

@@ -2,29 +2,22 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from common.config import check_not_negative, check_positive
-from common.data.digest import Changed
-from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
 from common.runs.run_directory import FromCheckpoint
-from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.course import EveryConfig
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
+from common.training.settings import EpochSettings, SourceSettings
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(SourceSettings):
     """What is read, and how it is cut."""
 
-    root: Path | None = None
-    """Folder that relative paths of manifests, and in manifests, start from (the published DATASET_PATH)."""
-    train: tuple[str, ...] = ()
-    """Manifests, file lists or corpus folders to train on."""
-    validation: tuple[str, ...] = ()
-    """Manifests, file lists or corpus folders to validate on."""
     mels: Path | None = None
     """Folder of mel spectrograms for fine-tuning: <utterance id>.npy or .pt, [mel bins, frames], which the generator
     gets to hear."""
@@ -35,15 +28,12 @@ class DataConfig:
     peak: float = 0.95
     """Peak that every clip is scaled to, 0 for no scaling; not in fine-tuning, whose mel spectrograms are as they
     are."""
-    changed: Changed = "refuse"
-    """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
-    workers: int = 4
-    """Loader processes per training process; 0 loads in the training process itself."""
     on_error: Literal["stop", "skip"] = "stop"
     """Treatment of a bad manifest entry or recording: it ends the run, or another clip is taken in its place."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "peak", "workers")
+        super().__post_init__()
+        check_not_negative(self, "peak")
         if self.segment_frames < 8 or self.segments_per_clip < 1:
             raise ValueError(
                 f"segment_frames = {self.segment_frames}, segments_per_clip = {self.segments_per_clip}: "
@@ -52,57 +42,30 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(EpochSettings):
     """A run; the networks, and the defaults that go with them, are each vocoder's own."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED
     features: LogMelConfig = TTS
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig
     """Optimiser of each network that is trained."""
     schedule: ScheduleConfig
-    output_dir: Path
-    """The run directory: configuration, logs, checkpoints."""
-    epochs: int
-    """Passes over the training data; the learning-rate schedule spans them."""
-    epochs_this_job: int = 0
-    """Epochs after which this job saves and stops, 0 for none; the schedule is not affected."""
-    steps: int = 0
-    """Step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int
     """Segments per process and step."""
-    grad_accumulation: int = 1
-    """Micro-batches that a step is split into; divides batch_size."""
     clip_norm: float = 0.0
     """Greatest norm of the gradient of each network that is trained; 0 for no limit."""
-    ema: float = 0.0
-    """Decay of the exponential moving average of the weights that speak, 0 for none."""
-    precision: Precision = "fp32"
-    """Arithmetic of the networks; weights and spectra stay fp32."""
     cudnn_benchmark: bool = True
     """Whether cuDNN times its algorithms for the shapes of a training step and takes the fastest; on CUDA alone. False
     gives runs that repeat more exactly."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 1234
-    """Seed of initial weights, data order and segments."""
-    resume: bool = True
-    """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
-    every: EveryConfig
-    keep_epochs: tuple[int, ...]
-    """Epochs whose checkpoints are kept, besides the last two and the best."""
     from_checkpoint: FromCheckpoint = "architecture"
     """Parts of `checkpoint` that a new run takes. architecture: its generator and features, in place of those
     configured, and all weights; half: weights that fit the configured networks, at least half of each; any: weights
     that fit, however few."""
-    tensorboard: bool = True
-    """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
-        check_batches(self.batch_size, self.grad_accumulation, self.ema)
-        if self.epochs < 1:
-            raise ValueError(f"epochs = {self.epochs}: expected at least 1")
-        check_not_negative(self, "seed", "epochs_this_job", "steps", "clip_norm")
+        super().__post_init__()
+        check_not_negative(self, "clip_norm")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,11 @@
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from common.training.course import Course, Decision, EveryConfig, Moment, check_batches, course_in_epochs, decide
+from common.training.course import Course, Decision, EveryConfig, Moment, course_in_epochs, decide
+from common.training.settings import EpochSettings
 
 EPOCHS = Course(epochs=10, keep_epochs=(4,), keep_steps=(33,))
 
@@ -69,15 +71,15 @@ def test_periods_that_cannot_be_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((0, 1, 0.0), "batch_size = 0: expected at least 1"),
-        ((4, 3, 0.0), "batch_size = 4 is not a multiple of grad_accumulation = 3"),
-        ((4, 2, 1.0), "ema = 1.0: expected a decay from 0, for none, to below 1"),
-        ((4, 2, math.nan), "ema = nan: expected a decay"),
+        ({"batch_size": 0}, "batch_size = 0: expected at least 1"),
+        ({"batch_size": 4, "grad_accumulation": 3}, "batch_size = 4 is not a multiple of grad_accumulation = 3"),
+        ({"ema": 1.0}, "ema = 1.0: expected a decay from 0, for none, to below 1"),
+        ({"ema": math.nan}, "ema = nan: expected a decay"),
     ],
 )
 def test_batches_that_cannot_be_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        check_batches(*given)
+        EpochSettings(**{"output_dir": Path(), "epochs": 1, "batch_size": 1} | given)
 
 
 def test_a_training_that_counts_epochs_stops_this_job_by_its_own_settings():
