@@ -25,7 +25,8 @@ from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_
 from common.recognition.tensors import in_batches, padded, transcripts
 from common.recognition.transcripts import Transcript
 from common.runs import checkpoint
-from jasper import data, importing
+from jasper import data
+from jasper.checkpoints import reading
 from jasper.config import Config
 from jasper.fused import fuse
 from jasper.model import Jasper
@@ -207,7 +208,7 @@ def _loaded(
     path: str | Path, *, ema: bool | None, configuration: Config | None
 ) -> tuple[Jasper, Config, dict[str, Any]]:
     """The model, its configuration, and what a Recognizer tells of where it comes from."""
-    imported = importing.read(path, configuration=configuration)
+    imported = reading.read(path, configuration=configuration)
     if ema and imported.ema is None:
         raise checkpoint.CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
     cfg = imported.config

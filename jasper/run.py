@@ -12,8 +12,9 @@ from common.text.language import Spelling
 from common.training.epochs import Epochs
 from common.training.learner import Learner, amount_of, size_of
 from common.training.state import TrainingState
-from jasper import data, importing
-from jasper.checkpoint_import import FORMAT
+from jasper import data
+from jasper.checkpoints import reading
+from jasper.checkpoints.own import FORMAT
 from jasper.config import Config
 from jasper.model import Jasper
 
@@ -29,7 +30,7 @@ class Run:
         cfg, source = data.with_labels(cfg)
         start = None
         if directory.saved is None and cfg.checkpoint is not None:
-            start = importing.read(cfg.checkpoint, is_start=True)
+            start = reading.read(cfg.checkpoint, is_start=True)
             for assumption in start.assumed:
                 directory.log.event(assumption)
         cfg = directory.adopted(cfg, start and start.config, ("model", "features"), keeps=("model.labels",))

@@ -23,8 +23,8 @@ from fastpitch.front.control import ControlError
 from fastpitch.front.languages import TextError
 from tests.fastconformer.checkpoints import archives
 from tests.fuzz.reader import Reader
-from tests.jasper.test_nemo_import import description, nemo_names
-from tests.jasper.test_nemo_import import write as write_nemo
+from tests.jasper.checkpoints.test_nemo import description, nemo_names
+from tests.jasper.checkpoints.test_nemo import write as write_nemo
 from tests.jasper.tiny import random_weights, tiny_config
 from tests.wav2vec2.small import ctc_model
 from trt.serving.limits import Limits, RequestError

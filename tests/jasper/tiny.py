@@ -12,7 +12,7 @@ import torch
 
 from common import config
 from common.runs import checkpoint
-from jasper.checkpoint_import import FORMAT
+from jasper.checkpoints.own import FORMAT
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper
 

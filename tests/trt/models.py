@@ -7,7 +7,7 @@ from common.runs import checkpoint
 from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.acoustic.config import ModelConfig
-from jasper.checkpoint_import import FORMAT
+from jasper.checkpoints.own import FORMAT
 from jasper.config import Config
 from tests.fastpitch.tiny import LETTERS, tiny_model
 from tests.jasper.tiny import random_weights

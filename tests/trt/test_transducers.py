@@ -20,7 +20,7 @@ from fastconformer.recognizer import load
 from fastconformer.transducer import _library, decoder, reference
 from fastconformer.transducer.weights import named, of_named
 from tests.fastconformer import golden
-from tests.jasper import test_nemo_import
+from tests.jasper.checkpoints import test_nemo as test_nemo_import
 from tests.jasper.tiny import tiny_config
 from tests.trt.blocked import run_without_torch
 from trt.conversion import ExportError

@@ -16,8 +16,8 @@ from fastconformer.checkpoints.huggingface import TRANSDUCERS
 from fastconformer.checkpoints.own import FORMAT as FASTCONFORMER
 from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.vocoders import hifigan_import, waveglow_import
-from jasper import nemo_import
-from jasper.checkpoint_import import FORMAT as JASPER
+from jasper.checkpoints import nemo
+from jasper.checkpoints.own import FORMAT as JASPER
 from wav2vec2.checkpoints.checkpoint_import import FORMAT as WAV2VEC2
 from wav2vec2.checkpoints.checkpoint_import import load_foreign
 from wav2vec2.checkpoints.huggingface import BACKBONES, folder_of
@@ -64,8 +64,8 @@ def _of_folder(folder: Path) -> Family:
 def _of_archive(path: Path) -> Family:
     """The family of a .nemo archive, by its class: Jasper and QuartzNet write letters, FastConformers pieces."""
     with opened(path) as archive:
-        target = str(archive.config().get("target", nemo_import.TARGET)).rpartition(".")[2]
-    return "jasper" if target == nemo_import.TARGET else "fastconformer"
+        target = str(archive.config().get("target", nemo.TARGET)).rpartition(".")[2]
+    return "jasper" if target == nemo.TARGET else "fastconformer"
 
 
 def _of_state(state: dict[str, Any], path: Path) -> Family:

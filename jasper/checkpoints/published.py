@@ -1,6 +1,6 @@
-"""Reading checkpoints: ours, and those of NVIDIA DeepLearningExamples (Jasper 2019 and later, QuartzNet) as they are.
+"""Checkpoints of NVIDIA DeepLearningExamples (Jasper 2019 and later, QuartzNet) as they are.
 
-The latter hold weights but no configuration, so the blocks are read off the weights' names and shapes. What leaves no
+They hold weights but no configuration, so the blocks are read off the weights' names and shapes. What leaves no
 trace there is taken from the published models: stride 2 in the first block, dilation 2 in the last but one, the
 English labels, and silence cut off the ends, which began after 2019.
 """
@@ -12,44 +12,25 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from common import config
-from common.runs.checkpoint import CheckpointError, contents, full, own_description
+from common.runs.checkpoint import CheckpointError, contents, full
+from jasper.checkpoints.imported import Imported
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
 ASSUMED = (
     "assumed are stride 2 in the first block, dilation 2 in the last but one, ReLU, published features and letters"
 )
-FORMAT = "jasper"  # what our checkpoints say they are
 
 _RENAMED_2019 = (("jasper_encoder.encoder.", "encoder.layers."), ("jasper_decoder.decoder_layers.", "decoder.layers."))
 _NOT_WEIGHTS = ("audio_preprocessor.", "acoustic_model.")
 _ENCODER_KEY = re.compile(r"encoder\.layers\.(\d+)\.(m?conv\.(\d+)|res\.(\d+)\.(\d+))\.(\w+)")
 
 
-class Imported(NamedTuple):
-    """Weights under this repository's names, EMA weights if the file has them, and the configuration they fit."""
-
-    weights: dict[str, Tensor]
-    ema: dict[str, Tensor] | None
-    config: Config
-    assumed: tuple[str, ...] = ()
-    """What the checkpoint does not say, in lines for the user."""
-    step: int | None = None
-    """Optimiser step at which it was saved, if it says so."""
-
-
 def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError.
 
-    `configuration` is taken in place of what the checkpoint says of itself, or what can be read off its weights.
+    `configuration` is taken in place of what can be read off its weights.
     `is_start`: its labels need not be known, since they are those of the training that starts from it.
     """
-    if state.get("format") == FORMAT:
-        with own_description(path):
-            own = configuration or config.build(Config, state["config"], str(path))
-            progress = state.get("progress")
-            step = progress.get("step") if isinstance(progress, dict) else None
-            return Imported(state["weights"], state["ema"], own, step=step if isinstance(step, int) else None)
     if not isinstance(state.get("state_dict"), dict):
         raise CheckpointError(
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet; "

@@ -7,8 +7,8 @@ from common.published import hub
 from common.published.nemo import archive
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from jasper import checkpoint_import, nemo_import
-from jasper.checkpoint_import import Imported
+from jasper.checkpoints import nemo, own, published
+from jasper.checkpoints.imported import Imported
 from jasper.config import Config
 
 
@@ -21,10 +21,13 @@ def read(path: str | Path, *, configuration: Config | None = None, is_start: boo
     path = hub.located(path)
     with checkpoint.usable(path):
         if path.suffix == ".nemo" or archive.folder_of(path) or (path.is_file() and tarfile.is_tarfile(path)):
-            imported = nemo_import.read(path)
+            imported = nemo.read(path)
             return imported if configuration is None else imported._replace(config=configuration)
         state = checkpoint.load(path)
-        imported = checkpoint_import.read(state, path, configuration=configuration, is_start=is_start)
+        if state.get("format") == own.FORMAT:
+            imported = own.read(state, path, configuration=configuration)
+        else:
+            imported = published.read(state, path, configuration=configuration, is_start=is_start)
         described = sum(block.repeat for block in imported.config.model.blocks)
         if described > len(imported.weights):
             raise CheckpointError(f"{path}: describes {described} layers, and has {len(imported.weights)} weights")

@@ -15,7 +15,7 @@ import jasper
 import jasper.recognizer
 from common.features import LogMelConfig
 from common.runs.checkpoint import CheckpointError
-from jasper import importing
+from jasper.checkpoints import reading
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.model import Jasper
 from tests.jasper.tiny import random_weights, tiny_config
@@ -98,7 +98,7 @@ def test_an_archive_gives_the_model_it_was_made_of(kind, mode, tmp_path):
     cfg = model_of(kind)
     weights = random_weights(cfg)
     path = write(tmp_path / "model.nemo", description(cfg), nemo_names(weights, cfg), mode=mode)
-    found = importing.read(path)
+    found = reading.read(path)
     assert found.config.model == cfg.model
     assert found.config.data.trim_silence is False
     assert found.config.features == LogMelConfig(
@@ -146,7 +146,7 @@ def test_what_is_not_known_is_named(section, changes, message, tmp_path):
     (described[section] if section else described).update(changes)
     path = write(tmp_path / "model.nemo", described, nemo_names(random_weights(cfg), cfg))
     with pytest.raises(CheckpointError, match=message):
-        importing.read(path)
+        reading.read(path)
 
 
 def packed(path: Path, files: dict[str, bytes | None]) -> Path:
@@ -172,19 +172,19 @@ def parts() -> tuple[Config, dict[str, Any], dict[str, bytes]]:
 
 def test_archives_as_people_pack_them_are_read(parts, tmp_path):
     _, _, files = parts
-    wanted = importing.read(packed(tmp_path / "a.nemo", files))
+    wanted = reading.read(packed(tmp_path / "a.nemo", files))
     around = {"._model_config.yaml": b"\0", ".DS_Store": b"\0", "__MACOSX": None, "__MACOSX/._x": b"\0"}
     for names in (
         {f"QuartzNet/{name}": content for name, content in files.items()},
         {"./": None, "./my": None} | {f"./my/{name}": content for name, content in files.items()},
         around | files,
     ):
-        found = importing.read(packed(tmp_path / "b.nemo", names))
+        found = reading.read(packed(tmp_path / "b.nemo", names))
         assert found.config == wanted.config
         assert all(torch.equal(found.weights[name], weight) for name, weight in wanted.weights.items())
     for names in ({"a/x": b""} | files, {f"a/{n}": c for n, c in files.items()} | {"b/x": b""}):
         with pytest.raises(CheckpointError, match=r"refused: .* in it is not a file of its one folder$"):
-            importing.read(packed(tmp_path / "b.nemo", names))
+            reading.read(packed(tmp_path / "b.nemo", names))
 
 
 def test_an_unpacked_archive_is_read(parts, tmp_path):
@@ -192,10 +192,10 @@ def test_an_unpacked_archive_is_read(parts, tmp_path):
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     for path in (tmp_path, *(tmp_path / name for name in files)):
-        assert importing.read(path).config.model == cfg.model
+        assert reading.read(path).config.model == cfg.model
     (tmp_path / "model_weights.ckpt").unlink()
     with pytest.raises(CheckpointError, match=r"expected model_weights.ckpt in it, found model_config.yaml$"):
-        importing.read(tmp_path)
+        reading.read(tmp_path)
 
 
 def test_descriptions_of_other_days_mean_the_same(parts, tmp_path):
@@ -212,13 +212,13 @@ def test_descriptions_of_other_days_mean_the_same(parts, tmp_path):
     refers |= {"preprocessor": described["preprocessor"] | {"sample_rate": "${rate}", "highfreq": 0}}
     for other in (before_1, refers, {"model": described, "trainer": {"devices": 1}}):
         path = packed(tmp_path / "a.nemo", files | {"model_config.yaml": yaml.dump(other).encode()})
-        found = importing.read(path).config
+        found = reading.read(path).config
         assert (found.model, found.features.sample_rate, found.features.highest_hz) == (cfg.model, 16000, 8000)
     for loop in ({"a": ["${a}"], "rate": "${a}"}, {"rate": "${rate}"}, {"rate": "${none.there}"}):
         other = described | loop | {"preprocessor": described["preprocessor"] | {"sample_rate": "${rate}"}}
         path = packed(tmp_path / "a.nemo", files | {"model_config.yaml": yaml.dump(other).encode()})
         with pytest.raises(CheckpointError, match=r"sample_rate = |more than 500000 values"):
-            importing.read(path)
+            reading.read(path)
 
 
 def test_weights_that_were_all_halved_are_read(parts, tmp_path):

@@ -10,7 +10,8 @@ from common.published.nemo.archive import opened
 from common.published.nemo.features import check_filters, features_of
 from common.published.nemo.settings import NemoSettings
 from common.runs.checkpoint import CheckpointError
-from jasper.checkpoint_import import Imported, published_weights
+from jasper.checkpoints.imported import Imported
+from jasper.checkpoints.published import published_weights
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
 TARGET = "EncDecCTCModel"
