@@ -27,7 +27,7 @@ from common.export import ExportGraph, encoded, of_clip, samples_example
 from common.lengths import inside
 from common.runs.checkpoint import CheckpointError
 from common.text.vocabulary import is_special
-from wav2vec2.checkpoints import checkpoint_import, fairseq, huggingface
+from wav2vec2.checkpoints import fairseq, huggingface, reading
 from wav2vec2.checkpoints.loading import Model
 from wav2vec2.corpus.letters import Letters, read_dictionary
 from wav2vec2.network.config import ACTIVATIONS
@@ -179,7 +179,7 @@ def main(cfg: ExportConfig) -> None:
     if cfg.output.exists() and read.exists() and read.samefile(cfg.output):
         raise config.ConfigError(f"{cfg.output}: cannot be written to: it is read; name another output")
     labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()
-    imported = checkpoint_import.read(cfg.checkpoint, labels=labels, ema=cfg.ema, target_lang=cfg.target_lang)
+    imported = reading.read(cfg.checkpoint, labels=labels, ema=cfg.ema, target_lang=cfg.target_lang)
     own, theirs = imported.config.audio_epsilon, huggingface.AUDIO_EPSILON if cfg.to == "huggingface" else 1e-5
     if cfg.to == "huggingface":
         huggingface.export(cfg.output, imported.weights, imported.config)

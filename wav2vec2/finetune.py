@@ -24,7 +24,7 @@ from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory, started
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
-from wav2vec2.checkpoints import checkpoint_import
+from wav2vec2.checkpoints import reading
 from wav2vec2.checkpoints.loading import for_finetuning
 from wav2vec2.corpus.batches import Batch, FinetuningBatch, FinetuningSet, loader, on_device, validation_plans
 from wav2vec2.corpus.labelled import finetuning_sets, labels_of
@@ -94,7 +94,7 @@ def starting_model(cfg: FinetuneConfig, directory: RunDirectory) -> Wav2Vec2ForC
         return Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
     if cfg.from_checkpoint != "architecture":
         model = Wav2Vec2ForCTC(replace(cfg.model, labels=labels), cfg.learning)
-        weights = checkpoint_import.read(cfg.pretrained, head=False).weights
+        weights = reading.read(cfg.pretrained, head=False).weights
         directory.start_from(model, weights, cfg.pretrained, cfg.from_checkpoint)
         return model
     model = for_finetuning(cfg.pretrained, labels, blank=cfg.model.blank, learning=cfg.learning)

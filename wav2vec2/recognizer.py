@@ -24,7 +24,7 @@ from common.recognition.transcripts import Transcript
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from common.text.vocabulary import is_special
-from wav2vec2.checkpoints import checkpoint_import
+from wav2vec2.checkpoints import reading
 from wav2vec2.checkpoints.loading import Model, build
 from wav2vec2.corpus.letters import Letters
 from wav2vec2.network.extractor import n_frames
@@ -261,10 +261,10 @@ def load(
     target_lang: str = "",
 ) -> Recognizer:
     """The model saved at `path`: a checkpoint of this repository, Fairseq or DeepLearningExamples, or a Hugging Face
-    folder. `labels`, `ema` and `target_lang` as for checkpoint_import.read; `precision`: "auto" measures
+    folder. `labels`, `ema` and `target_lang` as for reading.read; `precision`: "auto" measures
     (`common.devices.fastest`). Raises CheckpointError."""
     chosen = distributed.pick_device(device)
-    imported = checkpoint_import.read(Path(path), labels=labels, ema=ema, target_lang=target_lang)
+    imported = reading.read(Path(path), labels=labels, ema=ema, target_lang=target_lang)
     model = build(imported, Path(path))
     known: dict[str, Any] = {"language": imported.language, "assumed": imported.assumed}
     if precision == "auto":

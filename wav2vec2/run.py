@@ -24,7 +24,7 @@ from common.training.loop import Loop
 from common.training.schedule import build_schedule
 from common.training.state import TrainingState, must_fit
 from wav2vec2.checkpoints import sharding
-from wav2vec2.checkpoints.checkpoint_import import FORMAT
+from wav2vec2.checkpoints.own import FORMAT
 from wav2vec2.corpus.batches import Batch, Plan, PlannedDataset, loader, on_device, training_plans
 from wav2vec2.run_config import TrainingConfig
 

@@ -12,7 +12,7 @@ from jasper.config import Config
 from tests.fastpitch.tiny import LETTERS, tiny_model
 from tests.jasper.tiny import random_weights
 from tests.wav2vec2.small import ctc_model
-from wav2vec2.checkpoints.checkpoint_import import FORMAT as WAV2VEC2
+from wav2vec2.checkpoints.own import FORMAT as WAV2VEC2
 
 
 def save_jasper(path: Path, cfg: Config) -> Path:

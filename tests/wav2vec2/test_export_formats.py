@@ -8,7 +8,7 @@ import torch
 from common.config import ConfigError
 from tests.jasper.tiny import run
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, pretraining_model
-from wav2vec2.checkpoints import checkpoint_import, huggingface
+from wav2vec2.checkpoints import huggingface, reading
 from wav2vec2.checkpoints.fairseq import export
 from wav2vec2.checkpoints.loading import load_model
 
@@ -24,7 +24,7 @@ def test_a_model_goes_to_fairseq_s_format_and_comes_back(kind, tmp_path, capsys)
     told = run(capsys, "wav2vec2.export", folder, tmp_path / "out" / "model.pt", "--to", "fairseq")
     assert (told.status, told.out) == (0, [f"{tmp_path / 'out' / 'model.pt'}: ctc model, 10 labels"])
     assert [line[:31] for line in told.err] == (["note: the audio's variance gets"] if kind == "large" else [])
-    back = checkpoint_import.read(tmp_path / "out" / "model.pt")
+    back = reading.read(tmp_path / "out" / "model.pt")
     assert back.config.labels == LABELS
     assert back.assumed == ()
     audio_BN, _ = audio_batch((6000,))

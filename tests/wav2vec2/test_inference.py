@@ -18,7 +18,7 @@ from tests.data import shared
 from tests.jasper.tiny import Said, run
 from tests.wav2vec2.small import ctc_model, lively, pretraining_model
 from wav2vec2.checkpoints import huggingface
-from wav2vec2.checkpoints.checkpoint_import import FORMAT
+from wav2vec2.checkpoints.own import FORMAT
 from wav2vec2.inference import InferenceConfig
 from wav2vec2.recognizer import Recognizer
 from wav2vec2.run_config import FinetuneConfig

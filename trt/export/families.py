@@ -18,9 +18,9 @@ from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.vocoders import hifigan_import, waveglow_import
 from jasper.checkpoints import nemo
 from jasper.checkpoints.own import FORMAT as JASPER
-from wav2vec2.checkpoints.checkpoint_import import FORMAT as WAV2VEC2
-from wav2vec2.checkpoints.checkpoint_import import load_foreign
 from wav2vec2.checkpoints.huggingface import BACKBONES, folder_of
+from wav2vec2.checkpoints.own import FORMAT as WAV2VEC2
+from wav2vec2.checkpoints.pickles import load_foreign
 
 Family = Literal["jasper", "wav2vec2", "fastconformer", "fastpitch", "vocoder"]
 FORMATS: dict[str, Family] = {

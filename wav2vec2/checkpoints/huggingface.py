@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from common.config import ConfigError, build
@@ -14,7 +16,47 @@ from common.runs.checkpoint import CheckpointError, load
 from common.text.dictionary import WORD_END
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import naming
+from wav2vec2.checkpoints.imported import Imported, checked
 from wav2vec2.network.config import ModelConfig
+
+
+class Described(NamedTuple):
+    """What the files of a folder say of a model, and what had to be assumed."""
+
+    architecture: ModelConfig
+    backbone: str
+    assumed: tuple[str, ...] = ()
+
+
+def folder_of(path: Path) -> Path | None:
+    """The folder that `path` is, or that it names a file of; None for other files."""
+    if path.is_dir():
+        return path
+    named = path.suffix == ".safetensors" or path.name in FILES or path.name.endswith(".index.json")
+    return path.parent if named and (path.parent / "config.json").is_file() else None
+
+
+def read(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> Imported:
+    """The model in `folder`; `labels`, `target_lang`, `head` as for `reading.read`. Raises CheckpointError."""
+    described = read_config(folder)
+    architecture = described.architecture
+    if target_lang and not architecture.adapter_dim:
+        raise CheckpointError(f"{folder}: has no adapters to choose language {target_lang!r} from")
+    weights = read_weights(folder, described.backbone, target_lang=target_lang)
+    scores = weights.get(f"{naming.CTC_HEAD}weight")
+    if scores is not None and head:
+        tokens = read_tokens(folder, len(scores), target_lang=target_lang)
+        blank = architecture.blank if tokens.blank is None else tokens.blank
+        architecture = replace(architecture, labels=labels or tokens.labels, blank=blank)
+    elif scores is not None:
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(naming.CTC_HEAD)}
+    if architecture.adapter_dim and not any(".adapter_layer." in name for name in weights):
+        raise CheckpointError(f"{folder}: config.json has adapter_attn_dim, and the weights have no adapters")
+    # A model that is never masked has no embedding for it there.
+    weights.setdefault("mask_emb", torch.zeros(len(weights["post_extract_proj.weight"])))
+    imported = checked(naming.from_fairseq(weights, architecture), architecture, folder)
+    return imported._replace(assumed=described.assumed)
+
 
 # Model types of transformers whose networks are built here, and the prefix of their weights.
 BACKBONES = {"wav2vec2": "wav2vec2.", "hubert": "hubert.", "data2vec-audio": "data2vec_audio.", "wavlm": "wavlm."}
@@ -66,22 +108,6 @@ EXPECTED = {
 SAMPLE_RATE = 16000
 AUDIO_EPSILON = 1e-7  # that transformers adds to the variance of the audio
 FILES = ("config.json", "model.safetensors", "pytorch_model.bin", "vocab.json", "tokenizer_config.json")
-
-
-class Described(NamedTuple):
-    """What the files of a folder say of a model, and what had to be assumed."""
-
-    architecture: ModelConfig
-    backbone: str
-    assumed: tuple[str, ...] = ()
-
-
-def folder_of(path: Path) -> Path | None:
-    """The folder that `path` is, or that it names a file of; None for other files."""
-    if path.is_dir():
-        return path
-    named = path.suffix == ".safetensors" or path.name in FILES or path.name.endswith(".index.json")
-    return path.parent if named and (path.parent / "config.json").is_file() else None
 
 
 def read_config(folder: Path) -> Described:

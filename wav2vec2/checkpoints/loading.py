@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from wav2vec2.checkpoints import checkpoint_import, naming
-from wav2vec2.checkpoints.checkpoint_import import Imported
+from wav2vec2.checkpoints import naming, reading
+from wav2vec2.checkpoints.imported import Imported
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.network.config import LearningConfig
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
@@ -19,18 +19,18 @@ Model = Wav2Vec2ForPretraining | Wav2Vec2ForCTC | Wav2Vec2
 def load_model(
     path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, learning: LearningConfig | None = None
 ) -> Model:
-    """The bare model saved at `path`, on the CPU; `labels` and `ema` as for checkpoint_import.read.
+    """The bare model saved at `path`, on the CPU; `labels` and `ema` as for reading.read.
 
     Raises CheckpointError.
     """
-    return build(checkpoint_import.read(path, labels=labels, ema=ema), path, learning)
+    return build(reading.read(path, labels=labels, ema=ema), path, learning)
 
 
 def for_finetuning(
     path: Path, labels: tuple[str, ...], *, blank: int = 0, learning: LearningConfig | None = None
 ) -> Wav2Vec2ForCTC:
     """The pre-trained network saved at `path` with a new CTC head that writes `labels`. Raises CheckpointError."""
-    imported = checkpoint_import.read(path, head=False)
+    imported = reading.read(path, head=False)
     model = Wav2Vec2ForCTC(replace(imported.config, labels=labels, blank=blank), learning)
     prefix = naming.BACKBONE
     weights = {name.removeprefix(prefix): w for name, w in imported.weights.items() if name.startswith(prefix)}

@@ -15,8 +15,8 @@ from common.lengths import inside
 from common.runs.checkpoint import CheckpointError
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
 from wav2vec2.checkpoints import huggingface, naming
-from wav2vec2.checkpoints.checkpoint_import import read
 from wav2vec2.checkpoints.loading import load_model
+from wav2vec2.checkpoints.reading import read
 from wav2vec2.contrastive.masking import MaskConfig, draw_targets
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import gumbel_noise

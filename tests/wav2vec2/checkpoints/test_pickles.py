@@ -16,14 +16,10 @@ import torch
 from common.runs.checkpoint import CheckpointError
 from tests.wav2vec2.checkpoints.files import OPTIONS, fairseq_weights, same_output, save
 from tests.wav2vec2.small import pretraining_model
-from wav2vec2.checkpoints import checkpoint_import
-from wav2vec2.checkpoints.checkpoint_import import (
-    StandIn,
-    load_foreign,
-    options_of,
-    plain,
-    read,
-)
+from wav2vec2.checkpoints import pickles
+from wav2vec2.checkpoints.pickles import StandIn, load_foreign, plain
+from wav2vec2.checkpoints.published import options_of
+from wav2vec2.checkpoints.reading import read
 
 
 def fairseq_module(monkeypatch: pytest.MonkeyPatch, name: str, **classes: type) -> None:
@@ -141,7 +137,7 @@ def test_options_that_hold_themselves_are_told(tmp_path):
 
 
 def test_a_pickle_of_ever_more_names_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint_import, "MOST_NAMES", 20)
+    monkeypatch.setattr(pickles, "MOST_NAMES", 20)
     for i in range(8):
         fairseq_module(monkeypatch, f"fairseq.made_up_{i}", Thing=type("Thing", (), {}))
     things = [sys.modules[f"fairseq.made_up_{i}"].Thing() for i in range(8)]

@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from common.runs.checkpoint import CheckpointError
 from tests.wav2vec2.small import audio_batch, lively
 from wav2vec2.checkpoints import huggingface
-from wav2vec2.checkpoints.checkpoint_import import read
 from wav2vec2.checkpoints.loading import for_finetuning, load_model
+from wav2vec2.checkpoints.reading import read
 from wav2vec2.network.model import Wav2Vec2ForCTC
 from wav2vec2.recognizer import load
 

@@ -13,15 +13,12 @@ from tests.data import shared
 from tests.wav2vec2.checkpoints.files import OPTIONS, PUBLISHED_LAYERS, fairseq_weights, same_output, save
 from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
 from wav2vec2.checkpoints import naming
-from wav2vec2.checkpoints.checkpoint_import import (
-    FORMAT,
-    LIBRISPEECH_LABELS,
-    load_foreign,
-    options_of,
-    parse_conv_layers,
-    read,
-)
 from wav2vec2.checkpoints.loading import build, for_finetuning, load_model
+from wav2vec2.checkpoints.own import FORMAT
+from wav2vec2.checkpoints.pickles import load_foreign
+from wav2vec2.checkpoints.published import options_of, parse_conv_layers
+from wav2vec2.checkpoints.reading import read
+from wav2vec2.corpus.letters import LIBRISPEECH_LABELS
 
 
 @pytest.mark.parametrize("kind", ["base", "hourglass", "large"])

@@ -1,0 +1,37 @@
+"""A checkpoint from whatever file, folder or name of the hub holds one."""
+
+from pathlib import Path
+
+from common.published import hub
+from common.runs import checkpoint
+from common.runs.checkpoint import CheckpointError
+from wav2vec2.checkpoints import huggingface, own, published
+from wav2vec2.checkpoints.imported import Imported, headless
+from wav2vec2.checkpoints.pickles import load_foreign
+
+
+def read(
+    path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, target_lang: str = "", head: bool = True
+) -> Imported:
+    """What the file or the Hugging Face folder at `path`, or of the file at `path`, holds. Raises CheckpointError.
+
+    `labels` names what a CTC head writes, by index, over what the checkpoint says. Where neither does, a dict.ltr.txt
+    beside it is read; 32 labels are assumed to be LibriSpeech's, and others are called <0>, <1>, … `ema`: take the
+    averaged weights; None takes them where there are any, which is in our checkpoints only. `target_lang`: the language
+    of a Hugging Face folder with adapters. Without `head`, a CTC head and its labels are passed over.
+    """
+    path = hub.located(path, extra=[f"adapter.{target_lang}.*"] if target_lang else ())
+    folder = huggingface.folder_of(path)
+    state = {} if folder is not None else load_foreign(path)
+    if ema and state.get("ema") is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    with checkpoint.usable(path):
+        if folder is not None:
+            return huggingface.read(folder, labels, target_lang, head=head)
+        if target_lang:
+            raise CheckpointError(f"{path}: has no adapters to choose language {target_lang!r} from")
+        if state.get("format") == own.FORMAT:
+            imported = own.read(state, path, labels, with_ema=ema is not False)
+        else:
+            imported = published.read(state, path, labels if head else (), head=head)
+        return imported if head else headless(imported)
