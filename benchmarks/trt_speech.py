@@ -21,7 +21,7 @@ from common import config
 from common.benchmark import append_row, compare, ratio
 from common.runs import checkpoint
 from fastpitch import export as fastpitch_export
-from fastpitch.acoustic.checkpoint_import import FORMAT
+from fastpitch.acoustic.checkpoints.own import FORMAT
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.front.symbols import TextProcessor

@@ -23,7 +23,8 @@ from common.features import LogMel
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
-from fastpitch.acoustic import checkpoint_import, data
+from fastpitch.acoustic import data
+from fastpitch.acoustic.checkpoints import reading
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch, ClipDataset
 from fastpitch.acoustic.model import FastPitch, refined
@@ -82,7 +83,7 @@ def _configuration(cfg: MelsConfig) -> Config:
     """The model's own, on this data."""
     path = voices.located(cfg.checkpoint, voices.ACOUSTIC)
     with checkpoint.usable(path):
-        own = checkpoint_import.read(checkpoint.load(path), path).config
+        own = reading.read(path).config
     pitch, durations = cfg.pitch_dir or cfg.output / "pitch", cfg.durations_dir or own.data.durations_dir
     chosen = replace(
         own.data, root=cfg.root, pitch_dir=pitch, mel_dir=None, durations_dir=durations, workers=cfg.workers,

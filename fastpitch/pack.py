@@ -21,13 +21,13 @@ from common.files import atomic
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
-from fastpitch.acoustic import checkpoint_import
-from fastpitch.acoustic.checkpoint_import import Imported
+from fastpitch.acoustic.checkpoints import own, reading
+from fastpitch.acoustic.checkpoints.imported import Imported, refiner_of
 from fastpitch.acoustic.config import Config
-from fastpitch.vocoders import hifigan_import
+from fastpitch.vocoders.checkpoints import hifigan
+from fastpitch.vocoders.checkpoints.waveglow import is_checkpoint as is_waveglow
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
-from fastpitch.vocoders.waveglow_import import is_checkpoint as is_waveglow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +59,12 @@ def main(cfg: PackConfig) -> Path:
     acoustic_path = voices.located(cfg.fastpitch, voices.ACOUSTIC)
     vocoder_path = voices.located(cfg.vocoder, voices.VOCODER)
     with checkpoint.usable(acoustic_path):
-        acoustic = checkpoint_import.read(checkpoint.load(acoustic_path), acoustic_path)
+        acoustic = reading.read(acoustic_path)
     with checkpoint.usable(vocoder_path):
         state = checkpoint.load(vocoder_path)
         if is_waveglow(state):
             raise CheckpointError(f"{vocoder_path}: is a WaveGlow; expected HiFi-GAN or the light vocoder")
-        vocoder = hifigan_import.read(state, vocoder_path)
+        vocoder = hifigan.read(state, vocoder_path)
         if vocoder.delay_samples:
             raise CheckpointError(f"{vocoder_path}: is of another repository, half a hop late; fine-tune it here first")
         spoken, weights = as_spoken(acoustic, acoustic_path)
@@ -75,7 +75,7 @@ def main(cfg: PackConfig) -> Path:
     checkpoint.save(
         folder / voices.ACOUSTIC,
         {
-            "format": checkpoint_import.FORMAT,
+            "format": own.FORMAT,
             "weights": halved(weights),
             "ema": None,
             "config": described(spoken),
@@ -84,7 +84,7 @@ def main(cfg: PackConfig) -> Path:
     checkpoint.save(
         folder / voices.VOCODER,
         {
-            "format": hifigan_import.FORMAT,
+            "format": hifigan.FORMAT,
             "generator": halved(vocoder.ema or vocoder.weights),
             "generator_ema": None,
             "config": described(settings),
@@ -121,7 +121,7 @@ def as_spoken(found: Imported, path: Path) -> tuple[Config, dict[str, Tensor]]:
     sizes, weights = found.config.model.refiner, checkpoint.widened(found.ema or found.weights)
     weights = {name: weight for name, weight in weights.items() if not name.startswith("aligner.")}
     if sizes.layers:
-        part, refiner = "refiner.", checkpoint_import.refiner_of(found, path).as_spoken()
+        part, refiner = "refiner.", refiner_of(found, path).as_spoken()
         sizes = refiner.config
         weights = {name: weight for name, weight in weights.items() if not name.startswith(part)}
         weights |= {f"{part}{name}": weight for name, weight in refiner.state_dict().items()}

@@ -18,7 +18,9 @@ from common.training.state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.adversary import Adversary
-from fastpitch.acoustic.checkpoint_import import FORMAT, Imported, read, refiner_of
+from fastpitch.acoustic.checkpoints.imported import Imported, refiner_of
+from fastpitch.acoustic.checkpoints.own import FORMAT
+from fastpitch.acoustic.checkpoints.reading import read
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
@@ -139,7 +141,7 @@ class Run:
             return None
         path = voices.located(cfg.checkpoint, voices.ACOUSTIC)
         with checkpoint.usable(path):
-            return read(checkpoint.load(path), path)
+            return read(path)
 
     def _start_from(self, start: Imported) -> None:
         assert self.cfg.checkpoint is not None
@@ -181,7 +183,7 @@ def teacher_of(path: Path, *, like: Refiner) -> Refiner:
     """
     path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):
-        found = read(checkpoint.load(path), path)
+        found = read(path)
         sizes, mel_bins = found.config.model.refiner, found.config.features.mel_bins
         if not sizes.layers or (sizes.bins, mel_bins) != (like.config.bins, like.mel_bins):
             had = f"predicts {sizes.bins} of {mel_bins} mel bins" if sizes.layers else "is not there"

@@ -25,7 +25,7 @@ from common.features import LogMelConfig
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
-from fastpitch.acoustic import checkpoint_import
+from fastpitch.acoustic.checkpoints import reading
 from fastpitch.acoustic.model import FastPitch, Spectrogram
 from fastpitch.front import planning
 from fastpitch.front.control import SpeakerStatistics
@@ -291,7 +291,7 @@ def load(
     """
     path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):
-        imported = checkpoint_import.read(checkpoint.load(path), path)
+        imported = reading.read(path)
         if ema and imported.ema is None:
             raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
         processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))

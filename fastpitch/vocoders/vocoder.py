@@ -23,9 +23,8 @@ from common.features import LogMel, LogMelConfig
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
-from fastpitch.vocoders import hifigan_import as hifigan_import
-from fastpitch.vocoders import waveglow_import as waveglow_import
 from fastpitch.vocoders.build import build_generator
+from fastpitch.vocoders.checkpoints import hifigan, waveglow
 from fastpitch.vocoders.networks.config import SAME_MEL
 from fastpitch.vocoders.networks.fused import FusedHifigan, is_faster_fused
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
@@ -359,17 +358,17 @@ def load_generator(path: Path, *, ema: bool | None = None) -> LoadedGenerator:
 
 
 def _generator_of(state: dict[str, Any], path: Path, ema: bool | None) -> LoadedGenerator:
-    if waveglow_import.is_checkpoint(state):
-        flow = waveglow_import.read(state, path)
+    if waveglow.is_checkpoint(state):
+        flow = waveglow.read(state, path)
         with checkpoint.unfilled():
             network = Waveglow(flow.config.model, flow.config.features.mel_bins, flow.config.features.hop_samples)
         return LoadedGenerator(_filled(network, flow.weights, flow.ema, ema, path), flow.config.features, 0)
-    if not hifigan_import.is_checkpoint(state):
+    if not hifigan.is_checkpoint(state):
         raise CheckpointError(
             f"{path}: not a vocoder: expected a HiFi-GAN, inverse-STFT or WaveGlow checkpoint; "
             f"{checkpoint.contents(state)}"
         )
-    found = hifigan_import.read(state, path)
+    found = hifigan.read(state, path)
     return LoadedGenerator(
         _filled(build_generator(found.config), found.weights, found.ema, ema, path),
         found.config.features,

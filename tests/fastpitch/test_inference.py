@@ -11,7 +11,7 @@ import torch
 from common import config
 from common.config import ConfigError
 from common.runs import checkpoint
-from fastpitch.acoustic.checkpoint_import import FORMAT
+from fastpitch.acoustic.checkpoints.own import FORMAT
 from fastpitch.acoustic.config import Config
 from fastpitch.inference import command_line, main, read_mel
 from fastpitch.speaking.voicing import Voice

@@ -11,7 +11,8 @@ from common.data.manifest import read_sources
 from common.features import TTS
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from fastpitch.acoustic.checkpoint_import import FORMAT, read
+from fastpitch.acoustic.checkpoints.own import FORMAT
+from fastpitch.acoustic.checkpoints.reading import of_state
 from fastpitch.acoustic.config import Config, RefinerConfig
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.front.symbols import TextProcessor
@@ -105,7 +106,7 @@ def test_spectrograms_are_refined_as_they_are_spoken(cfg):
 def test_a_voice_that_was_packed_without_its_aligner_asks_for_durations_and_then_says_the_same(cfg):
     path, _ = refined_checkpoint(cfg)
     state = checkpoint.load(path)
-    spoken, weights = as_spoken(read(state, path), path)
+    spoken, weights = as_spoken(of_state(state, path), path)
     packed = cfg.root / "packed.pt"
     checkpoint.save(packed, state | {"weights": weights, "config": to_dict(spoken)})
     expected = r"packed.pt: has no aligner, as a packed voice; expected --durations_dir, or the checkpoint"

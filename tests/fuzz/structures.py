@@ -13,7 +13,7 @@ import jasper.recognizer
 from common import config
 from common.runs import checkpoint
 from fastconformer.checkpoints import own, reading
-from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
+from fastpitch.acoustic.checkpoints.own import FORMAT as FASTPITCH
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.speaking import synthesizer
 from fastpitch.vocoders import vocoder

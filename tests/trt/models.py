@@ -4,7 +4,7 @@ from pathlib import Path
 
 from common import config
 from common.runs import checkpoint
-from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
+from fastpitch.acoustic.checkpoints.own import FORMAT as FASTPITCH
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.acoustic.config import ModelConfig
 from jasper.checkpoints.own import FORMAT

@@ -14,8 +14,8 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastconformer.checkpoints.huggingface import TRANSDUCERS
 from fastconformer.checkpoints.own import FORMAT as FASTCONFORMER
-from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
-from fastpitch.vocoders import hifigan_import, waveglow_import
+from fastpitch.acoustic.checkpoints.own import FORMAT as FASTPITCH
+from fastpitch.vocoders.checkpoints import hifigan, waveglow
 from jasper.checkpoints import nemo
 from jasper.checkpoints.own import FORMAT as JASPER
 from wav2vec2.checkpoints.huggingface import BACKBONES, folder_of
@@ -28,8 +28,8 @@ FORMATS: dict[str, Family] = {
     WAV2VEC2: "wav2vec2",
     FASTCONFORMER: "fastconformer",
     FASTPITCH: "fastpitch",
-    hifigan_import.FORMAT: "vocoder",
-    waveglow_import.FORMAT: "vocoder",
+    hifigan.FORMAT: "vocoder",
+    waveglow.FORMAT: "vocoder",
 }
 
 
@@ -70,7 +70,7 @@ def _of_archive(path: Path) -> Family:
 
 def _of_state(state: dict[str, Any], path: Path) -> Family:
     """The family of a .pt file of this repository, DeepLearningExamples or Fairseq; Jasper's for other kinds."""
-    if hifigan_import.is_checkpoint(state) or waveglow_import.is_checkpoint(state):
+    if hifigan.is_checkpoint(state) or waveglow.is_checkpoint(state):
         return "vocoder"
     kind = state.get("format")
     if kind is not None:

@@ -17,8 +17,8 @@ from common.training.epochs import Epochs
 from common.training.learner import Learner, amount_of, size_of
 from common.training.state import Part, TrainingState
 from fastpitch import voices
-from fastpitch.vocoders import hifigan_import, waveglow_import
 from fastpitch.vocoders.build import build_generator
+from fastpitch.vocoders.checkpoints import hifigan, waveglow
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.networks.weight_norm import unfolded
 from fastpitch.vocoders.training.data import SegmentDataset
@@ -54,7 +54,7 @@ class Run:
         start = None
         if path is not None and state is not None:
             with checkpoint.usable(path):
-                start = (waveglow_import if isinstance(cfg, WaveglowRun) else hifigan_import).read(state, path)
+                start = (waveglow if isinstance(cfg, WaveglowRun) else hifigan).read(state, path)
         cfg = directory.adopted(cfg, start and start.config, ADOPTED[cfg.generator])
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON[cfg.generator])
@@ -63,7 +63,7 @@ class Run:
         self.generator = build_generator(cfg, normalized=True).to(device)
         judges = Discriminators(cfg.discriminator).to(device) if isinstance(cfg, HifiganRun) else None
         if start is not None and state is not None and path is not None:
-            weights = start.weights if isinstance(start, hifigan_import.Imported) else start.ema or start.weights
+            weights = start.weights if isinstance(start, hifigan.Imported) else start.ema or start.weights
             self._start_from(self.generator, checkpoint.widened(weights), path)
         if judges is not None and directory.saved is None:
             self._start_discriminators(judges, state, path)
@@ -134,11 +134,11 @@ class Run:
         if named is not None:
             path = hub.located(named)
             state = checkpoint.load(path)
-        elif state is None or not (hifigan_import.is_checkpoint(state) and "discriminators" in state):
+        elif state is None or not (hifigan.is_checkpoint(state) and "discriminators" in state):
             return
         if path is not None and state is not None:
             with checkpoint.usable(path):
-                weights = hifigan_import.read_discriminators(state, path)
+                weights = hifigan.read_discriminators(state, path)
             self._start_from(judges, weights, path)
 
 
@@ -153,4 +153,4 @@ def name_of(cfg: HifiganRun | WaveglowRun) -> str:
 
 def format_of(cfg: HifiganRun | WaveglowRun) -> str:
     """What checkpoints say they are."""
-    return waveglow_import.FORMAT if isinstance(cfg, WaveglowRun) else hifigan_import.FORMAT
+    return waveglow.FORMAT if isinstance(cfg, WaveglowRun) else hifigan.FORMAT

@@ -10,7 +10,7 @@ from common.config import ConfigError, to_dict
 from common.features import TTS
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from fastpitch.acoustic.checkpoint_import import FORMAT
+from fastpitch.acoustic.checkpoints.own import FORMAT
 from fastpitch.acoustic.config import AdversaryConfig, Config, ModelConfig, RefinerConfig
 from fastpitch.acoustic.model import FastPitch, SpeechTargets, refined
 from fastpitch.acoustic.refiner import SPREAD, Refiner, blurred

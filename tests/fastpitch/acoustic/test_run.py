@@ -11,7 +11,7 @@ from common.data.loading import Failure, LoadingError
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic import data
-from fastpitch.acoustic.checkpoint_import import read
+from fastpitch.acoustic.checkpoints.reading import of_state
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.run import embeddings_of_shared_symbols
 from fastpitch.front.symbols import TextProcessor
@@ -89,7 +89,7 @@ def test_what_a_configuration_asks_for_stays_and_is_told_as_what_is_new(stopped,
 
 def test_fine_tuning_begins_with_a_published_checkpoint(corpus, tmp_path):
     start = shared("golden/tts/FastPitch_checkpoint_3.pt")
-    published = read(checkpoint.load(start), start)
+    published = of_state(checkpoint.load(start), start)
     cfg = replace(published.config, checkpoint=start, output_dir=tmp_path)
     cfg = replace(cfg, data=replace(cfg.data, root=corpus, train=("train",), validation=()), batch_size=1, device="cpu")
     with run_of(cfg) as run:
@@ -133,7 +133,7 @@ def test_where_not_one_clip_can_be_used_it_says_why(stopped, tmp_path):
 )
 def test_what_is_no_checkpoint_of_fastpitch_says_what_it_holds(state, message):
     with pytest.raises(CheckpointError, match=message):
-        read(state, Path("x.pt"))
+        of_state(state, Path("x.pt"))
 
 
 def test_a_published_checkpoint_whose_embeddings_are_not_of_its_symbol_set_is_refused():
@@ -141,10 +141,10 @@ def test_a_published_checkpoint_whose_embeddings_are_not_of_its_symbol_set_is_re
     state = checkpoint.load(path)
     state["train_setup"]["symbol_set"] = "english_basic_lowercase"
     with pytest.raises(CheckpointError, match="has embeddings of 148 symbols; expected the 123 of its symbol set"):
-        read(state, path)
+        of_state(state, path)
     state["train_setup"]["symbol_set"] = "klingon"
     with pytest.raises(CheckpointError, match="its training setup cannot be used here: symbol_set = 'klingon'"):
-        read(state, path)
+        of_state(state, path)
 
 
 @pytest.mark.parametrize(("clips", "processes", "scaled"), [(32, 8, 0.1), (16, 4, 0.05), (128, 8, 0.2)])

@@ -10,7 +10,7 @@ from common import config
 from common.features import TTS
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from fastpitch.acoustic.checkpoint_import import FORMAT
+from fastpitch.acoustic.checkpoints.own import FORMAT
 from fastpitch.acoustic.config import Config
 from fastpitch.front.control import Control, ControlError
 from fastpitch.front.symbols import TextConfig

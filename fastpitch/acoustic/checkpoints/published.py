@@ -1,22 +1,20 @@
-"""Reading checkpoints: ours, and FastPitch 1.1 of NVIDIA DeepLearningExamples as they are."""
+"""Checkpoints of FastPitch 1.1 of NVIDIA DeepLearningExamples as they are."""
 
 import dataclasses
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from common import config
 from common.features import TTS, LogMelConfig
-from common.runs.checkpoint import CheckpointError, contents, fill, own_description, widened
+from common.runs.checkpoint import CheckpointError, contents
+from fastpitch.acoustic.checkpoints.imported import Imported
 from fastpitch.acoustic.config import Config, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.pitch import PitchConfig
-from fastpitch.acoustic.refiner import Refiner
 from fastpitch.front.symbols import TextConfig, TextProcessor
-
-FORMAT = "fastpitch"  # what our checkpoints say they are
 
 _LAYERS = {
     "dec_attn.qkv_net": "attention.query_key_value",
@@ -54,19 +52,8 @@ _FEATURES = {
 }
 
 
-class Imported(NamedTuple):
-    """Weights under this repository's names, EMA weights if the file has them, and the configuration they fit."""
-
-    weights: dict[str, Tensor]
-    ema: dict[str, Tensor] | None
-    config: Config
-
-
 def read(state: dict[str, Any], path: Path) -> Imported:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError."""
-    if state.get("format") == FORMAT:
-        with own_description(path):
-            return Imported(state["weights"], state["ema"], config.build(Config, state["config"], str(path)))
     if not isinstance(state.get("state_dict"), dict) or not isinstance(state.get("config"), dict):
         raise CheckpointError(
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' FastPitch; {contents(state)}"
@@ -80,18 +67,6 @@ def read(state: dict[str, Any], path: Path) -> Imported:
             f"{imported.config.text.symbol_set}"
         )
     return imported
-
-
-def refiner_of(found: Imported, path: Path) -> Refiner:
-    """The refiner of a model that has one, of averaged weights where there are any.
-
-    Raises CheckpointError where the weights are not those of the configuration.
-    """
-    part, refiner = "refiner.", Refiner(found.config.model.refiner, found.config.features.mel_bins)
-    weights = widened(found.ema or found.weights)
-    own = {name.removeprefix(part): weight for name, weight in weights.items() if name.startswith(part)}
-    fill(refiner, own, path)
-    return refiner
 
 
 def _config(state: dict[str, Any], weights: dict[str, Tensor], path: Path) -> Config:

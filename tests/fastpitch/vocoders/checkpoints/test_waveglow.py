@@ -3,10 +3,10 @@ import torch
 
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
+from fastpitch.vocoders.checkpoints.waveglow import read
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.networks.weight_norm import folded
 from fastpitch.vocoders.vocoder import load_generator, load_vocoder
-from fastpitch.vocoders.waveglow_import import read
 from tests.data import shared
 from tests.fastpitch.vocoders.small import golden
 

@@ -7,7 +7,8 @@ import torch
 
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from fastpitch.acoustic.checkpoint_import import model_config, published_weights, read
+from fastpitch.acoustic.checkpoints.published import model_config, published_weights
+from fastpitch.acoustic.checkpoints.reading import of_state
 from fastpitch.acoustic.model import FastPitch, rounded_frames
 from fastpitch.speaking.synthesizer import load
 from tests.data import shared
@@ -59,7 +60,7 @@ def test_a_published_checkpoint_keeps_a_given_pace_and_given_durations(golden, m
 
 def test_a_published_checkpoint_reads_texts_as_it_was_trained_to():
     path = shared("golden/tts/FastPitch_checkpoint_3.pt")
-    text = read(checkpoint.load(path), path).config.text
+    text = of_state(checkpoint.load(path), path).config.text
     assert (text.symbol_set, text.unknown_words, text.tone_sandhi) == ("english_basic", "letters", False)
 
 

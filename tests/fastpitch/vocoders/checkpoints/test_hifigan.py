@@ -5,8 +5,8 @@ import torch
 
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
+from fastpitch.vocoders.checkpoints.hifigan import read, read_discriminators
 from fastpitch.vocoders.config import DiscriminatorConfig
-from fastpitch.vocoders.hifigan_import import read, read_discriminators
 from fastpitch.vocoders.networks.config import HifiganConfig
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.weight_norm import folded, unfolded

@@ -1,0 +1,1 @@
+"""Checkpoints, whoever wrote them, under this repository's names."""
