@@ -55,7 +55,7 @@ def published(table: Table, rows: Iterable[Row]) -> list[Row]:
         elif worst := next((other for other in others if counts[id(row)] >= counts[id(other)]), None):
             reason = f"that of {_told(table, worst)} contradicts it"
         if reason:
-            _tell(f"{table.source}: the row of {_told(table, row)} is left out: {reason}; measure it again")
+            tell(f"{table.source}: the row of {_told(table, row)} is left out: {reason}; measure it again")
         else:
             kept.append(row)
     return kept
@@ -91,7 +91,7 @@ def _told(table: Table, row: Row) -> str:
 
 
 @cache
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
     """Once, however many tables show the row."""
     print(line, file=sys.stderr)
 

@@ -79,13 +79,13 @@ class BeamStream:
         self._table = scorer.table() if scorer is not None else None
         self.memory = self._library.ctc_beam_stream_bytes(vocabulary, self._native)
         check_memory(self.memory, self.options)
-        self._state = np.empty(self.memory, np.uint8)
+        self.stream_state = np.empty(self.memory, np.uint8)
         _native.call(
             self._library.ctc_beam_stream_start,
             vocabulary,
             self._table,
             self._native,
-            self._state.ctypes.data,
+            self.stream_state.ctypes.data,
             self.memory,
         )
 
@@ -94,7 +94,7 @@ class BeamStream:
         other = copy.copy(self)
         other._kept_SV = list(self._kept_SV)
         if self._library is not None:
-            other._state = self._state.copy()
+            other.stream_state = self.stream_state.copy()
         return other
 
     def push(self, log_probs_SV: "Tensor | np.ndarray") -> bool:
@@ -103,7 +103,7 @@ class BeamStream:
         if self._library is None:
             return bool(self.hypotheses())
         is_over = ctypes.c_int32()
-        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self._state.ctypes.data, is_over)
+        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state.ctypes.data, is_over)
         _native.call(self._library.ctc_beam_stream_push, *arguments)
         return not is_over.value
 
@@ -121,7 +121,7 @@ class BeamStream:
         log_prob_S, entropy_S = np.empty((2, most), np.float32)
         outputs = (array.ctypes.data for array in (labels_S, start_S, end_S, log_prob_S, entropy_S))
         count, is_over = ctypes.c_int64(), ctypes.c_int32()
-        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self._state.ctypes.data, most)
+        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state.ctypes.data, most)
         _native.call(self._library.ctc_beam_stream_settle, *arguments, *outputs, count, is_over)
         settled = [array[: count.value].tolist() for array in (labels_S, start_S, end_S, log_prob_S, entropy_S)]
         if count.value:
@@ -142,7 +142,7 @@ class BeamStream:
         log_prob_N, external_N = np.full((2, n_best), math.nan)
         log_prob_NS, entropy_NS = np.empty((2, n_best, most), np.float32)
         outputs = (labels_NS, lengths_N, log_prob_N, external_N, count, start_NS, end_NS, log_prob_NS, entropy_NS)
-        arguments = (self._vocabulary, self._table, self._native, self._state.ctypes.data, most)
+        arguments = (self._vocabulary, self._table, self._native, self.stream_state.ctypes.data, most)
         _native.call(self._library.ctc_beam_stream_result, *arguments, *(array.ctypes.data for array in outputs))
         found = hypotheses_of(int(count[0]), labels_NS, lengths_N, log_prob_N, external_N, start_NS, end_NS)
         rows = zip(found, log_prob_NS, entropy_NS, strict=False)

@@ -95,7 +95,7 @@ def main(cfg: EvaluationConfig) -> int:
         wanted = Wanted(
             source_language=cfg.source_language, target_language=cfg.target_language, punctuation=cfg.punctuation
         )
-        dataset, problems = _dataset(asr, cfg, normalized)
+        dataset, problems = evaluated(asr, cfg, normalized)
         (result,) = evaluate(
             asr,
             dataset,
@@ -139,7 +139,10 @@ def _no_labels(_text: str) -> list[int]:
     return []
 
 
-def _dataset(asr: Listener, cfg: EvaluationConfig, normalized: Callable[[str], str]) -> tuple[SpeechDataset, list[str]]:
+def evaluated(
+    asr: Listener, cfg: EvaluationConfig, normalized: Callable[[str], str]
+) -> tuple[SpeechDataset, list[str]]:
+    """The utterances to evaluate on, their texts as they are compared, and what could not be read."""
     sources = [str(path.absolute()) for path in cfg.manifests]
     advice = "name others after the model"
     utterances, problems = read_sources(sources, root=cfg.root, on_error="skip", training=False, advice=advice)

@@ -164,7 +164,7 @@ class Recognizer(Listener):
             given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
         for heard in recognised(
             given,
-            cut=lambda samples: self._pieces(samples, chunks),
+            cut=lambda samples: self.cut(samples, chunks),
             encode=lambda samples: self.encode(*self.features(*padded(samples, self.device))).encoded_BSC,
             decode=lambda encoded_BSC, frames, own: self.decode(
                 encoded_BSC,
@@ -209,7 +209,7 @@ class Recognizer(Listener):
             cached = CachedFrames(self, longest if lookahead is None else lookahead)
             return Pool(self, cached, **shared)
         options = ChunkOptions(chunk_seconds=chunk_seconds, left_seconds=left_seconds)
-        chunk, left, right = self._frames(options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
+        chunk, left, right = self.chunk_frames(options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
         frames = ChunkedFrames(self, chunk=chunk, left=left, lookahead=right if lookahead is None else lookahead)
         return Pool(self, frames, **shared)
 
@@ -251,14 +251,14 @@ class Recognizer(Listener):
     def _decoder(self) -> Decoder:
         return Decoder(self.model.decoder_weights(), DecoderOptions(max_symbols=self.max_symbols))
 
-    def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
+    def cut(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
         n_frames = self.model.encoder.output_frames(self.feature_config.frames(samples))
-        lengths = self._frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
+        lengths = self.chunk_frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
         whole = chunks.whole_seconds / self.seconds_per_frame
         return cut(samples, n_frames, lengths, whole=whole, samples_per_frame=self.samples_per_frame)
 
-    def _frames(self, chunk_seconds: float, *context_seconds: float) -> list[int]:
+    def chunk_frames(self, chunk_seconds: float, *context_seconds: float) -> list[int]:
         """Encoder frames of a chunk, at least one, and of context, in whole chunks of attention."""
         step = attention_step(self.model.encoder.cfg)
         return whole_chunks(chunk_seconds, *context_seconds, seconds_per_frame=self.seconds_per_frame, step=step)

@@ -136,7 +136,7 @@ def measured(cfg: BenchmarkConfig, device: torch.device) -> Iterator[Row]:
             for vocoder in ("", *cfg.vocoders):
                 voices = {mode: _voice(vocoder, cfg, device, precision, mode) for mode in cfg.modes}
                 for batch in cfg.batch_sizes:
-                    text = _text(cfg, batch, models[cfg.modes[0]].symbols.num_embeddings, device)
+                    text = random_text(cfg, batch, models[cfg.modes[0]].symbols.num_embeddings, device)
                     calls: dict[str, Call] = {mode: _call(models[mode], voices[mode], text, cfg) for mode in cfg.modes}
                     yield from _rows(calls, vocoder, precision, batch, cfg, device)
 
@@ -189,7 +189,8 @@ def _is_denoised(vocoder: str) -> bool:
     return bool(vocoder) and vocoder != "istft"
 
 
-def _text(cfg: BenchmarkConfig, batch: int, n_symbols: int, device: torch.device) -> Text:
+def random_text(cfg: BenchmarkConfig, batch: int, n_symbols: int, device: torch.device) -> Text:
+    """Random symbols, as many in each utterance."""
     generator = torch.Generator().manual_seed(cfg.seed)
     tokens_BT = torch.randint(1, n_symbols, (batch, cfg.symbols), generator=generator)
     frames = round(cfg.seconds * TTS.sample_rate / TTS.hop_samples)

@@ -134,7 +134,7 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
             shared["clock"] = cfg.clock
             for seconds in cfg.seconds or (2.0, 7.0, 16.7):
                 for batch in cfg.batch_sizes or (1, 2, 4, 8, 16):
-                    audio_BN, samples_B = _noise(batch, seconds, cfg, device)
+                    audio_BN, samples_B = noise(batch, seconds, cfg, device)
                     calls = _calls(log_mel, networks, audio_BN, samples_B, dtype, cfg.parts)
                     timings = _compared(calls, cfg, device)
                     for name, times in timings.items():
@@ -304,7 +304,8 @@ def _calls(
     return calls
 
 
-def _noise(batch: int, seconds: float, cfg: Config, device: torch.device) -> tuple[Tensor, Tensor]:
+def noise(batch: int, seconds: float, cfg: Config, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Noise of that length, and how many samples each utterance has."""
     samples = round(seconds * cfg.features.sample_rate)
     generator = torch.Generator().manual_seed(cfg.seed)
     audio_BN = 0.1 * torch.randn(batch, samples, generator=generator)

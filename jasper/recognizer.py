@@ -119,8 +119,8 @@ class Recognizer:
         read_in = read_ahead(recordings, self._read, on_error=on_error)
         found = in_batches(
             read_in,
-            lambda samples: self._pieces(samples, chunk_seconds),
-            self._log_probs,
+            lambda samples: self.cut(samples, chunk_seconds),
+            self.log_probs,
             batch_size=batch_size,
             device=self.device,
         )
@@ -136,7 +136,7 @@ class Recognizer:
     def _read(self, source: Source) -> Recording:
         return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
-    def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
+    def cut(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.
 
         What a chunk gives inside its context is then what the whole recording gives, if the features are not
@@ -155,7 +155,8 @@ class Recognizer:
         ]
 
     @torch.inference_mode()
-    def _log_probs(self, samples: Sequence[np.ndarray]) -> Tensor:
+    def log_probs(self, samples: Sequence[np.ndarray]) -> Tensor:
+        """log_probs_BSV of recordings [N], in the precision of the network."""
         with float32_math(self.precision):
             return self.model(*self.features(*padded(samples, self.device))).log_probs_BSV
 
@@ -190,7 +191,7 @@ def load(
         sound_N = voice_like(cfg.features.sample_rate)
         return fastest(
             lambda tried: Recognizer(copy.deepcopy(model), cfg, device=chosen, precision=tried, **known),
-            lambda asr: asr._log_probs([sound_N]),
+            lambda asr: asr.log_probs([sound_N]),
             chosen,
         )
     return Recognizer(model, cfg, device=chosen, precision=precision, **known)

@@ -59,12 +59,12 @@ def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
 
     Raises ConfigError, with what was said last, if one of them ended with an error.
     """
-    show = _Terminal(sys.stdout, trainings) if sys.stdout.isatty() else _Lines(sys.stdout)
+    show = Terminal(sys.stdout, trainings) if sys.stdout.isatty() else Lines(sys.stdout)
     with contextlib.closing(show), _ending() as signals:
         running = []
         most = max((training.share for training in trainings), default=0.0)
         for training in (each._replace(nice=_nice(each.share, most)) for each in trainings):
-            running.append(_started(training, _threads(training, cores)))
+            running.append(started(training, threads_of(training, cores)))
             signals.add(running[-1].process)
         said: queue.SimpleQueue[tuple[str, str] | _Running] = queue.SimpleQueue()
         listeners = [threading.Thread(target=_listen, args=(each, said), daemon=True) for each in running]
@@ -89,7 +89,7 @@ def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
     return not signals.count
 
 
-def _threads(training: Training, cores: int) -> int:
+def threads_of(training: Training, cores: int) -> int:
     """Threads of a training: its share of the machine's cores, rounded down, and at least one."""
     return max(1, int(cores * training.share))
 
@@ -99,7 +99,7 @@ def _nice(share: float, most: float) -> int:
     return min(19, round(math.log(most / share, 1.25)))
 
 
-def _started(training: Training, threads: int) -> _Running:
+def started(training: Training, threads: int) -> _Running:
     reader, writer = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(training, threads, writer))
     # Ctrl-C reaches all processes of a terminal; what it means for these, this one tells them.
@@ -222,7 +222,7 @@ def _told(running: _Running, last: str) -> str:
     return f"the training of the {label} {how}: {last.removeprefix('error: ')} ({log} has all that it said)"
 
 
-class _Lines:
+class Lines:
     """Every line as it comes, after its label: for files and pipes. Of a reader who left, no more notice is taken."""
 
     def __init__(self, stream: TextIO):
@@ -246,7 +246,7 @@ class _Lines:
             discard_output()
 
 
-class _Terminal(_Lines):
+class Terminal(Lines):
     """The newest step of each training in a line of its own, with how far it is and how long it takes; others above."""
 
     def __init__(self, stream: TextIO, trainings: Sequence[Training]):

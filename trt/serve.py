@@ -127,10 +127,11 @@ class ServeConfig:
 
 def main(cfg: ServeConfig) -> int:
     """Serves until a signal ends it; returns the exit status. Raises what models raise that cannot be loaded."""
-    return asyncio.run(_until_signal(build(cfg), cfg))
+    return asyncio.run(until_signal(build(cfg), cfg))
 
 
-async def _until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
+async def until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
+    """Serves until a signal asks for an end; returns the exit status."""
     ends, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has SIGHUP

@@ -157,7 +157,7 @@ class Recognizer:
         read_in = map(heard, read_ahead(recordings, self._read, on_error=on_error))
         found = in_batches(
             read_in,
-            lambda samples: self._pieces(samples, chunk_seconds, stride_seconds),
+            lambda samples: self.cut(samples, chunk_seconds, stride_seconds),
             lambda samples: self.logits(*padded(samples, self.device)).logits_BSV.float().log_softmax(2),
             batch_size=batch_size,
             device=self.device,
@@ -184,7 +184,7 @@ class Recognizer:
         """
         found = in_batches(
             read_ahead(recordings, self._read, on_error=on_error),
-            lambda samples: self._pieces(samples, chunk_seconds, stride_seconds),
+            lambda samples: self.cut(samples, chunk_seconds, stride_seconds),
             lambda samples: self.encode(*padded(samples, self.device), layers=layers).x_BSC.float(),
             batch_size=batch_size,
             device=self.device,
@@ -203,7 +203,7 @@ class Recognizer:
             )
         return recording
 
-    def _pieces(self, samples: int, chunk_seconds: float, stride_seconds: float) -> list[AudioChunk]:
+    def cut(self, samples: int, chunk_seconds: float, stride_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks; those of an hourglass start where one of its shortened frames does."""
         if not (chunk_seconds > 0 and stride_seconds >= 0):
             raise ValueError(

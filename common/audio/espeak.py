@@ -175,7 +175,7 @@ def _load() -> Any:
     library.espeak_TextToPhonemes.restype = ctypes.c_char_p
     rate = library.espeak_Initialize(_RETRIEVE_SYNCHRONOUSLY, 0, str(data_path).encode(), _PHONEME_EVENTS | _NO_EXIT)
     if rate != SAMPLE_RATE:
-        _close(library)
+        close_library(library)
         raise EspeakError(
             f"{data_path}: espeak-ng starts with {rate} Hz, expected {SAMPLE_RATE}; is its data complete?"
         )
@@ -190,16 +190,17 @@ def _is_loaded(library_path: str) -> bool:
         library = ctypes.CDLL(library_path, mode=only_if_loaded)
     except OSError:
         return False
-    _close(library)
+    close_library(library)
     return True
 
 
 def _unload(library: Any) -> None:
     library.espeak_Terminate()
-    _close(library)
+    close_library(library)
 
 
-def _close(library: Any) -> None:
+def close_library(library: Any) -> None:
+    """Gives up a shared library that was loaded."""
     import _ctypes
 
     close = getattr(_ctypes, "dlclose", None) or getattr(_ctypes, "FreeLibrary")  # noqa: B009 (Windows)

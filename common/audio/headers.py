@@ -25,7 +25,7 @@ _UNKNOWN_SAMPLES = 2**48  # likewise; libsndfile reports 2**63 - 1
 
 RATES = (1_000, 768_000)
 """The lowest and the highest sample rate that is taken for one, in Hz."""
-_SPOOLED = 1 << 24  # bytes of a recording without a path up to which it stays in memory
+SPOOLED = 1 << 24  # bytes of a recording without a path up to which it stays in memory
 _SAMPLE_COUNT = re.compile(rb"^sample_count -i (\d{1,18})$", re.MULTILINE)  # of NIST's SPHERE
 _OGG_PAGE = 27 + 255 + 255 * 255  # bytes of the largest one
 _SMALL = 4096  # bytes of a file that may be nothing but a header
@@ -51,7 +51,7 @@ class Held:
         """What is left in `stream`: in memory where it is small, else in a temporary file. Raises AudioError."""
         if isinstance(stream, io.TextIOBase):
             raise AudioError(f'{name}: is open as text; expected a file that was opened with mode "rb"')
-        spooled = tempfile.SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115
+        spooled = tempfile.SpooledTemporaryFile(max_size=SPOOLED)  # noqa: SIM115
         try:
             shutil.copyfileobj(stream, spooled, 1 << 20)
         except OSError as error:

@@ -49,7 +49,7 @@ MOST_SECONDS = 100 * 3600.0
 """Longest piece that `read` decodes where its caller does not say otherwise: a file that promises more is refused."""
 CANCELLED = 0.01
 """Share of its channels' power below which their mean has lost the sound: they are each other's negatives."""
-_BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises takes no memory until it is there
+BLOCK = 1 << 20  # samples decoded at a time, so that what a header promises takes no memory until it is there
 
 
 class ChannelsCancelError(AudioError):
@@ -99,7 +99,7 @@ class Opened(NamedTuple):
             raise AudioError(f"{self.path}: {given} are too few for one at {sample_rate} Hz")
         return Audio(found, sample_rate)
 
-    def blocks(self, most: int = _BLOCK) -> Iterator[np.ndarray]:
+    def blocks(self, most: int = BLOCK) -> Iterator[np.ndarray]:
         """The samples, float32, of one channel or the mean of all: `most` numbers at a time, or AudioError.
 
         ChannelsCancelError, after the last one, where the mean has lost the sound.
@@ -230,7 +230,7 @@ def blocks_of(
     offset_seconds: float = 0.0,
     seconds: float | None = None,
     channel: int | None = None,
-    most: int = _BLOCK,
+    most: int = BLOCK,
 ) -> Iterator[np.ndarray]:
     """The samples of `Opened.blocks`, as which it raises AudioError."""
     with opened(path, offset_seconds=offset_seconds, seconds=seconds, channel=channel) as piece:
@@ -271,7 +271,7 @@ def _skip(sound: soundfile.SoundFile, n_samples: int) -> None:
         sound.seek(n_samples)
         return
     while n_samples > 0 and (
-        skipped := len(sound.read(min(n_samples, max(1, _BLOCK // sound.channels)), always_2d=True))
+        skipped := len(sound.read(min(n_samples, max(1, BLOCK // sound.channels)), always_2d=True))
     ):
         n_samples -= skipped
 

@@ -14,7 +14,7 @@ class Kept(Generic[Value]):
     """A value that is made of weights, as long as these stay the same."""
 
     def __init__(self) -> None:
-        self._found: tuple[tuple[int, ...], Value] | None = None
+        self.found: tuple[tuple[int, ...], Value] | None = None
 
     def of(self, weights: Sequence[Tensor], make: Callable[[], Value]) -> Value:
         """`make()`, or what it gave for the same weights the last time.
@@ -24,15 +24,15 @@ class Kept(Generic[Value]):
         if any(weight.is_inference() for weight in weights):
             return make()
         state = tuple(number for weight in weights for number in (weight._version, weight.data_ptr()))
-        found = self._found  # another thread may forget it meanwhile
+        found = self.found  # another thread may forget it meanwhile
         if found is None or found[0] != state:
             with torch.inference_mode(False), torch.no_grad():
-                found = self._found = state, make()
+                found = self.found = state, make()
         return found[1]
 
     def forget(self) -> None:
         """To be called where weights change uncounted: fused optimisers do so, and whatever swaps or gathers them."""
-        self._found = None
+        self.found = None
 
 
 @torch.inference_mode(False)

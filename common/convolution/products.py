@@ -43,25 +43,25 @@ def pointwise(conv: nn.Conv1d, x_BCT: Tensor) -> Tensor:
 @contextmanager
 def left_to_torch() -> Iterator[None]:
     """Inside, `linear` and `pointwise` are torch's own: what ours are compared with."""
-    _left.append(True)
+    left.append(True)
     try:
         yield
     finally:
-        _left.pop()
+        left.pop()
 
 
 def is_left_to_torch() -> bool:
     """Whether this is inside of `left_to_torch`."""
-    return bool(_left)
+    return bool(left)
 
 
-_left: list[bool] = []
+left: list[bool] = []
 _SMALL = 2**15  # values, below which the call takes longer than the sums
 
 
 def is_worth_it(x: Tensor) -> bool:
     """Whether a product of `x` is faster by another library than torch's choice."""
-    return runs_eagerly(x) and not has_fast_products() and not _left and x.numel() >= _SMALL
+    return runs_eagerly(x) and not has_fast_products() and not left and x.numel() >= _SMALL
 
 
 def runs_eagerly(x: Tensor) -> bool:

@@ -353,7 +353,7 @@ def _with_audio(entries: Entries, folder: Path | None) -> Iterator[_Checked | Ma
     with ThreadPoolExecutor(max_workers=16) as threads:
         while waiting := list(itertools.islice(entries, _AT_A_TIME)):
             pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
-            for results in threads.map(lambda piece: [_checked(entry, folder) for entry in piece], pieces):
+            for results in threads.map(lambda piece: [checked(entry, folder) for entry in piece], pieces):
                 yield from results
 
 
@@ -364,7 +364,7 @@ def _found(recording: Path, folder: Path | None) -> Path | None:
     return there
 
 
-def _checked(entry: Entry | ManifestError, folder: Path | None) -> _Checked | ManifestError:
+def checked(entry: Entry | ManifestError, folder: Path | None) -> _Checked | ManifestError:
     if isinstance(entry, ManifestError):
         return entry
     recordings = [entry.audio, *(copy for _, copy in entry.speeds)]

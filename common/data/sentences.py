@@ -87,7 +87,7 @@ def _choices(rules: dict[str, str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(rule.split("|")) for name, rule in rules.items()}
 
 
-_CHOICES: dict[Language, dict[str, tuple[str, ...]]] = {
+CHOICES: dict[Language, dict[str, tuple[str, ...]]] = {
     "en": _choices(_RULES),
     "de": _choices(sentences_german.RULES),
 }
@@ -108,7 +108,7 @@ def sentences(count: int, *, subset: Subset = "train", seed: int = 0, language: 
     for _ in range(1000 + 200 * count):
         if len(found) >= count:
             return list(found)
-        sentence = _expand("{sentence}", random, _CHOICES[language])
+        sentence = _expand("{sentence}", random, CHOICES[language])
         sentence = _correct_articles(sentence) if language == "en" else sentence
         if subset_of(sentence) == subset and _is_natural(sentence):
             found[sentence] = None
@@ -123,8 +123,8 @@ def subset_of(sentence: str) -> Subset:
 
 def vocabulary() -> set[str]:
     """Every word that an English sentence may contain."""
-    text = " ".join(" ".join(choices) for choices in _CHOICES["en"].values())
-    possessives = {f"{word}'s" for name in ("name", "person") for word in _CHOICES["en"][name]}
+    text = " ".join(" ".join(choices) for choices in CHOICES["en"].values())
+    possessives = {f"{word}'s" for name in ("name", "person") for word in CHOICES["en"][name]}
     return set(re.sub(r"\{\w+\}('s)?", " ", text).split()) | possessives | {"an"}
 
 

@@ -167,13 +167,14 @@ class CTCDecoder:
         """The readings of one stretch, best first."""
         log_probs_SV, first = stretch.log_probs_SV, stretch.first
         if self.options.searches:
-            return self._searched(log_probs_SV, first)
+            return self.searched(log_probs_SV, first)
         (best,) = ctc.greedy(log_probs_SV[None], [len(log_probs_SV)], blank=self.blank)
         starts, ends = ([first + frame for frame in frames] for frames in (best.start_frames, best.end_frames))
         letters = self._letters(best.labels, starts, ends, best.confidence)
         return [Reading(letters, float(log_probs_SV.max(1).sum()))]
 
-    def _searched(self, log_probs_SV: np.ndarray, first: int) -> list[Reading]:
+    def searched(self, log_probs_SV: np.ndarray, first: int) -> list[Reading]:
+        """The best readings of a stretch that a beam search finds; `first` is the number of its first frame."""
         wanted = self.options.n_best
         n_best = 1 if wanted == 1 else min(self.options.width, SAME_TEXT * wanted)
         (hypotheses,) = ctc.beam_search(
@@ -226,7 +227,7 @@ class CTCDecoder:
         if frames < seen and not is_last:
             return _Cut(0)
         log_probs_SV = log_probs_SV[:seen]
-        between_words_S = self._between_words(log_probs_SV, ends_word, goes_on=frames > seen or not is_last)
+        between_words_S = self.between_words(log_probs_SV, ends_word, goes_on=frames > seen or not is_last)
         quiet_S = np.logaddexp.reduce(log_probs_SV[:, sorted({self.blank, self.separator_label} - {NONE})], 1)
         window = np.ones(PAUSE)
         mean_S = np.convolve(quiet_S, window, "same") / np.convolve(np.ones_like(quiet_S), window, "same")
@@ -240,9 +241,7 @@ class CTCDecoder:
             bool(self._ends_V[spoken_S[-1]]) if len(spoken_S) else ends_word,
         )
 
-    def _between_words(
-        self, log_probs_SV: ArrayLike, ends_before: bool = False, *, goes_on: bool = False
-    ) -> np.ndarray:
+    def between_words(self, log_probs_SV: ArrayLike, ends_before: bool = False, *, goes_on: bool = False) -> np.ndarray:
         """[S]: whether the best path is between words after a frame, by the label up to it, and that after it.
 
         `ends_before`: whether the last label before all of them ends a word. `goes_on`: there are more frames after

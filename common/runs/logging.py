@@ -72,7 +72,7 @@ class RunLogger:
         """What throughput is counted in, shown behind it on the terminal."""
         self._start = time.time()
         self._stream = stream or sys.stdout or _Nowhere()  # Python has none where it was closed: `>&-`
-        self._bar: Any = None
+        self.bar: Any = None
         self._writers: dict[str, ScalarEvents] = {}
         self._tensorboard = tensorboard
         self._file: TextIO | None = None
@@ -110,8 +110,8 @@ class RunLogger:
         where = _where(step)
         line = f"DLL {time.strftime('%Y-%m-%d %H:%M:%S')} - {where}{text}"
         try:
-            if self._bar is not None:
-                self._bar.write(line, file=self._stream)
+            if self.bar is not None:
+                self.bar.write(line, file=self._stream)
             else:
                 print(line, file=self._stream, flush=True)
         except OSError:
@@ -123,7 +123,7 @@ class RunLogger:
             from tqdm import tqdm
 
             try:
-                self._bar = tqdm(
+                self.bar = tqdm(
                     total=total, initial=done, unit="step", dynamic_ncols=True, leave=False, file=self._stream
                 )
             except OSError:
@@ -132,24 +132,24 @@ class RunLogger:
     def advance(self) -> None:
         """Moves the progress bar by one step."""
         try:
-            if self._bar is not None:
-                self._bar.update()
+            if self.bar is not None:
+                self.bar.update()
         except OSError:
             self._leave_terminal()
 
     def close(self) -> None:
         """Flushes and closes everything. What cannot be flushed is lost: the run must not end with that error."""
-        for opened in (*self._writers.values(), self._bar, self._file):
+        for opened in (*self._writers.values(), self.bar, self._file):
             with contextlib.suppress(OSError):
                 if opened is not None:
                     opened.close()
-        self._writers, self._bar, self._file = {}, None, None
+        self._writers, self.bar, self._file = {}, None, None
 
     def _leave_terminal(self) -> None:
         """Nobody reads any more: `head` left, the terminal was closed, a disk is full. The run's files say all."""
-        if self._bar is not None:
-            self._bar.disable = True  # else it says good-bye to the terminal when it is deleted
-        self._bar = None
+        if self.bar is not None:
+            self.bar.disable = True  # else it says good-bye to the terminal when it is deleted
+        self.bar = None
         if self._stream is sys.stdout:
             discard_output()
         self._stream = _Nowhere()

@@ -92,13 +92,13 @@ class Loop:
         self._told: dict[str, float] = {}  # what learners said last, where it was finite
         self._skipped_in_a_row = 0
         self._recent: list[list[float]] = []  # the numbers of the steps since the last line of the log
-        self._decision = Decision(logs=False, validates=False, keeps=False, saves=False, stops=False)
+        self.decision = Decision(logs=False, validates=False, keeps=False, saves=False, stops=False)
         self._pending: _Pending | None = None
         self._signalled = self._save_is_due = False
-        self._is_whole = True  # the state is that after a step, not within one
+        self.is_whole = True  # the state is that after a step, not within one
         started, job = self.progress.epoch, course.epochs_this_job
         self._last_epoch = started + job if job else math.inf
-        self._clock = self._did_at = self._saved_at = time.perf_counter()
+        self._clock = self._did_at = self.saved_at = time.perf_counter()
         self._amount = 0.0
         self._spent: list[tuple[float, float]] = []  # amount and seconds of each line of the log
         self._signals = Termination()
@@ -127,17 +127,17 @@ class Loop:
     @property
     def logs(self) -> bool:
         """Whether a line of the log is due."""
-        return self._decision.logs
+        return self.decision.logs
 
     @property
     def validates(self) -> bool:
         """Whether a validation is due, and no process was asked to stop meanwhile; by all processes together."""
-        return self._decision.validates and self.has_validation and not self._is_asked_to_stop()
+        return self.decision.validates and self.has_validation and not self._is_asked_to_stop()
 
     @property
     def saves(self) -> bool:
         """Whether a checkpoint is due."""
-        return self._decision.saves or self._signalled
+        return self.decision.saves or self._signalled
 
     @property
     def is_finished(self) -> bool:
@@ -158,8 +158,8 @@ class Loop:
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left for this job, from 0; the first may be partly done."""
-        self._clock = self._saved_at = time.perf_counter()
-        while not (self.is_finished or self._decision.stops or self._stops_early() or self._is_last_epoch()):
+        self._clock = self.saved_at = time.perf_counter()
+        while not (self.is_finished or self.decision.stops or self._stops_early() or self._is_last_epoch()):
             yield self.progress.epoch
 
     def plans(self, batches_of: Callable[[int], Sequence[Sequence[int]]]) -> Iterator[list[tuple[int, int]]]:
@@ -190,10 +190,10 @@ class Loop:
         if moved := self.progress.begin_epoch(count):
             self.log.event(moved)
         for batch in itertools.islice(batches, count - self.progress.batch):
-            self._is_whole = False
+            self.is_whole = False
             yield batch
             self._clock += time.perf_counter() - self._did_at  # what was done after the step is no part of it
-            if self._decision.stops or self._signalled:
+            if self.decision.stops or self._signalled:
                 return
         if self.progress.steps_per_epoch:  # which is 0 between two epochs
             raise TrainingError(
@@ -220,7 +220,7 @@ class Loop:
         ends_epoch = progress.batch == progress.steps_per_epoch
         if ends_epoch:
             progress.epoch, progress.batch, progress.steps_per_epoch = progress.epoch + 1, 0, 0
-        self.state.is_saved, self._is_whole = False, True
+        self.state.is_saved, self.is_whole = False, True
         self._did_at = time.perf_counter()
         self._settle(before)
         self.log.advance()
@@ -230,8 +230,8 @@ class Loop:
             step=progress.step, epoch=progress.epoch, ends_epoch=ends_epoch, last_epoch=self._last_epoch,
             signalled=self._signalled, save_is_due=self._save_is_due,
         )  # fmt: skip
-        self._decision = decide(self.every, self.course, moment)
-        if self._decision.keeps:
+        self.decision = decide(self.every, self.course, moment)
+        if self.decision.keeps:
             progress.milestones.append(progress.step)
         if self.logs or self.validates or self.saves:
             pending, self._pending = self._pending, None
@@ -239,7 +239,7 @@ class Loop:
         if ends_epoch or self.saves:
             self.tell_left_out()
         if self.saves:
-            self._saved_at, self._save_is_due = time.perf_counter(), False
+            self.saved_at, self._save_is_due = time.perf_counter(), False
 
     def log_training(self, values: Mapping[str, float], *, learning_rate: float) -> None:
         """A line of the log: `values` of the loss, throughput, the learning rate, norms of gradients, steps skipped."""
@@ -332,7 +332,7 @@ class Loop:
 
     def _is_save_due(self) -> bool:
         minutes = self.every.save_minutes
-        return 0 < minutes <= (time.perf_counter() - self._saved_at) / 60
+        return 0 < minutes <= (time.perf_counter() - self.saved_at) / 60
 
     def _shared(self, numbers_K: Tensor) -> Tensor:
         """Sums over all processes, and how many of them want to stop and to save: asking by itself would wait."""
@@ -354,7 +354,7 @@ class Loop:
         told = {name: value / self.world.size for name, value in zip(pending.told, numbers[split:], strict=True)}
         numbers = numbers[:split]
         if not all(map(math.isfinite, numbers)):
-            self._is_whole = False
+            self.is_whole = False
             named = zip(self.names, numbers, strict=True)
             bad = ", ".join(f"{name} is {number}" for name, number in named if not math.isfinite(number))
             ids, saved = self.directory.keep_batches(pending.step, pending.batches)
@@ -413,7 +413,7 @@ class Loop:
         """`error`, or what a user should read of it, after the state was saved, if it is whole."""
         cause = error
         # Before the first step there is nothing to lose, and a checkpoint would fix what a user is about to mend.
-        if self._is_whole and self.progress.step and not self.state.is_saved:
+        if self.is_whole and self.progress.step and not self.state.is_saved:
             try:
                 self.state.save_alone()
             except Exception as unsaved:  # whatever it is, the user reads what ended the run

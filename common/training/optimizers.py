@@ -120,7 +120,7 @@ class NovoGrad(Optimizer):
         states = [self._state_of(weight) for weight in weights]
         scales = _novograd_scales([state["exp_avg_sq"] for state in states], grads, group["betas"][1], group["eps"])
         momenta = [state["exp_avg"] for state in states]
-        for stretch in _stretches(weights, grads, momenta, scales):
+        for stretch in stretches(weights, grads, momenta, scales):
             _novograd_(*stretch, group["lr"], group["betas"][0], group["weight_decay"])
 
     def _state_of(self, weight: Tensor) -> dict[str, Tensor]:
@@ -266,7 +266,7 @@ def _trust_ratios(weights: Tensors, updates: Tensors) -> Tensors:
     return list(torch.where(is_defined_P, weight_P / update_P, 1.0).unbind())
 
 
-def _stretches(weights: Tensors, grads: Tensors, momenta: Tensors, scales: Tensors) -> Iterator[Stretch]:
+def stretches(weights: Tensors, grads: Tensors, momenta: Tensors, scales: Tensors) -> Iterator[Stretch]:
     """All tensors at once; on a CPU one stretch of one parameter after the other."""
     if weights[0].device.type != "cpu":
         yield weights, grads, momenta, scales

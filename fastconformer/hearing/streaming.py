@@ -201,7 +201,7 @@ class Pool:
         if decoder is not None and (decoder.in_parts is None or decoder.options.n_best > 1):
             raise ValueError("decoder: streams have one transcript: expected n_best = 1, and no thorough search")
         self.decoding = greedy if decoder is None or decoder.in_parts is None else decoder.in_parts
-        self._held: dict[int, weakref.ref[Session]] = {}  # slots that streams have
+        self.held: dict[int, weakref.ref[Session]] = {}  # slots that streams have
         self._active: dict[Session, float] = {}  # those with feeds, and when their next step is due
         # Its `put` may be called wherever garbage is collected.
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -282,10 +282,10 @@ class Pool:
         """Until there is something to do, if no message comes; None for ever."""
         now = time.monotonic()
         if not self._active:
-            used = [session.used for ref in self._held.values() if (session := ref()) is not None]
+            used = [session.used for ref in self.held.values() if (session := ref()) is not None]
             return max(0.0, min(used) + self.idle_seconds - now) if used and self.idle_seconds < math.inf else None
         due = min(self._active.values())
-        all_wait = len(self._active) >= min(BATCH, len(self._held))
+        all_wait = len(self._active) >= min(BATCH, len(self.held))
         return 0.0 if all_wait or due > now else max(0.0, due + self.delay_seconds - now)
 
     def _work(self) -> None:
@@ -306,7 +306,7 @@ class Pool:
                 self._active[session] += self.asr.seconds_per_frame * (session.done - before)
             self._answer()
         if self.idle_seconds < math.inf:
-            for ref in list(self._held.values()):
+            for ref in list(self.held.values()):
                 idle = ref()
                 if idle is not None and not idle.waiting and idle.used + self.idle_seconds <= time.monotonic():
                     idle.has_ended, idle.error = True, f"closed: nothing was fed for {self.idle_seconds:g} s"
@@ -341,17 +341,17 @@ class Pool:
     def _open(self, session: Session) -> None:
         """Gives the session the first slot that nobody has."""
         if session.slot < 0:
-            session.slot = next(slot for slot in range(len(self._held) + 1) if slot not in self._held)
-            self._held[session.slot] = weakref.ref(session)
+            session.slot = next(slot for slot in range(len(self.held) + 1) if slot not in self.held)
+            self.held[session.slot] = weakref.ref(session)
             weakref.finalize(session, self._inbox.put, session.slot).atexit = False
             self.frames.open(session.slot)
 
     def _free(self, slot: int) -> None:
         """Once its session is over, or nobody refers to it."""
-        owner = self._held.get(slot, lambda: None)()
-        if slot in self._held and (owner is None or owner.is_over):
-            del self._held[slot]
-            self.frames.shrink(max(self._held, default=-1) + 1)
+        owner = self.held.get(slot, lambda: None)()
+        if slot in self.held and (owner is None or owner.is_over):
+            del self.held[slot]
+            self.frames.shrink(max(self.held, default=-1) + 1)
 
     @torch.inference_mode()
     def _step(self, sessions: Sequence[Session]) -> None:
@@ -368,21 +368,22 @@ class Pool:
                 session.error = f"the network gives NaN in {self.asr.precision}; {advice}"
                 encoded_SC.zero_()
         progress = DecodingState.of([session.progress for session in sessions])
-        found = self._decoded(frames.encoded_BSC, frames.first, frames.end, progress)
+        found = self.decoded(frames.encoded_BSC, frames.first, frames.end, progress)
         for row, session in enumerate(sessions):
             if not session.error:
                 session.progress = progress.row(row)
                 session.heard = joined([session.heard, found[row]], self.asr.pieces)
         ahead = [NOTHING] * len(sessions)
         if frames.stop != frames.end:
-            ahead = self._decoded(frames.encoded_BSC, frames.end, frames.stop, progress)
+            ahead = self.decoded(frames.encoded_BSC, frames.end, frames.stop, progress)
         for session, *parts in zip(sessions, ahead, self.decoding.end(progress), strict=True):
             session.ahead = NOTHING if session.error else joined(parts, self.asr.pieces)
             session.is_spelled = False
 
-    def _decoded(
+    def decoded(
         self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: DecodingState
     ) -> list[Hypothesis]:
+        """What is in the frames from `first` to `end` of each row, which follow those before."""
         parts = [encoded_SC[a:b] for encoded_SC, a, b in zip(encoded_BSC, first, end, strict=True)]
         return self.decoding(pad_sequence(parts, batch_first=True), [len(part) for part in parts], progress=progress)
 

@@ -68,7 +68,7 @@ class EncoderStreams:
 
     def resize(self, slots: int) -> None:
         """Makes room for so many streams; those in further slots are forgotten."""
-        more = self._empty(max(0, slots - self.slots))
+        more = self.empty(max(0, slots - self.slots))
         if not self.tails_NKTF:
             self.tails_NKTF, self.past_N = more
             return
@@ -84,13 +84,13 @@ class EncoderStreams:
 
     def clear(self, slot: int) -> None:
         """Forgets the stream that had this slot."""
-        for tensor in self._tensors():
+        for tensor in self.tensors():
             tensor[slot] = 0
 
     @property
     def bytes_per_stream(self) -> int:
         """Memory that is kept of a stream, however long it is."""
-        return sum(tensor[:1].numel() * tensor.element_size() for tensor in self._tensors())
+        return sum(tensor[:1].numel() * tensor.element_size() for tensor in self.tensors())
 
     def step(
         self, features_BFT: Tensor, slots: Sequence[int], done: Sequence[int], feature_frames: Sequence[int]
@@ -125,11 +125,13 @@ class EncoderStreams:
         itself_SR = frame_R[self.kept :, None] == frame_R  # as offline: no softmax over nothing
         return inside_BR[:, self.kept :], (seen_SR & inside_BR[:, None]) | itself_SR
 
-    def _tensors(self) -> list[Tensor]:
+    def tensors(self) -> list[Tensor]:
+        """All that is kept of the streams."""
         pasts = [tensor for past in self.past_N for tensor in (past.keys_values_BR2HD, past.tail_BCS)]
         return [*self.tails_NKTF, *pasts]
 
-    def _empty(self, slots: int) -> tuple[list[Tensor], list[Past]]:
+    def empty(self, slots: int) -> tuple[list[Tensor], list[Past]]:
+        """Room for so many streams that have not begun."""
         cfg, like = self.cfg, self.encoder.subsampling.project.weight
         bins, tails = self.mel_bins, []
         for stage in range(len(self.encoder.subsampling.depthwise) + 1):

@@ -138,7 +138,7 @@ class NativeSearch:
         nodes = NODES + NODES_EACH * self.options.beam if states is None else self.room
         choice = self._options(slots, nodes, threads)
         self._check_memory(choice, encoded_BSC.shape[1], states is not None)
-        found = _searched(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
+        found = search_once(self.network, encoded_BSC, frames_B, scorers, choice, states, is_over)
         for n in np.flatnonzero(found.counts_B == MORE_NODES).tolist():
             choice = self._options(1, nodes, 1)
             own, alone = int(frames_B[n]), slice(n, n + 1)
@@ -151,7 +151,7 @@ class NativeSearch:
                         "more memory"
                     )
                 own_1SC = encoded_BSC[alone, :own]
-                again = _searched(self.network, own_1SC, frames_B[alone], scorers[alone], choice, None, True, n)
+                again = search_once(self.network, own_1SC, frames_B[alone], scorers[alone], choice, None, True, n)
                 for whole, part in zip(found, again, strict=True):
                     if whole.ndim == 3:
                         whole[n, :, : part.shape[2]] = part[0]
@@ -193,7 +193,7 @@ def _capacity(choice: BeamOptionsStruct, frames: int, has_states: bool) -> int:
     return frames * choice.max_symbols + (choice.nodes if has_states else 0)
 
 
-def _searched(
+def search_once(
     network: NativeNetwork,
     encoded_BSC: np.ndarray,
     frames_B: np.ndarray,

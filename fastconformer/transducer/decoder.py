@@ -101,11 +101,11 @@ class Decoder:
     def __init__(self, weights: DecoderWeights, options: DecoderOptions | None = None, *, threads: int = 0) -> None:
         """`threads`: on a CPU; 0 for as many as torch takes, without torch one for each core."""
         self.options, self.threads = options or DecoderOptions(), threads
-        self._on_device = _on_device(weights)
-        self.weights = arrays_of(weights) if self._on_device is None else weights
-        is_native = self._on_device is None and functions() is not None
+        self.on_device = on_device(weights)
+        self.weights = arrays_of(weights) if self.on_device is None else weights
+        is_native = self.on_device is None and functions() is not None
         self._native = NativeNetwork(self.weights) if is_native else None
-        if self._on_device is None and self._native is None:
+        if self.on_device is None and self._native is None:
             warn_slow("fastconformer.Decoder", "cpu", by="numpy")
 
     def start(self, batch: int) -> DecoderState:
@@ -113,9 +113,9 @@ class Decoder:
         hidden, joint = padded(self.weights.embedding.shape[1]), padded(len(self.weights.encoder_weight))
         network_BX = np.zeros((batch, 2 * len(self.weights.lstm) * hidden + joint), np.float32)
         parts: Any = (network_BX, np.zeros((batch, 3), np.int64), np.zeros((batch, 3), np.int32))
-        if self._on_device is not None:
-            parts = map(self._on_device.moved, parts)
-        is_plain = self._on_device is None and self._native is None
+        if self.on_device is not None:
+            parts = map(self.on_device.moved, parts)
+        is_plain = self.on_device is None and self._native is None
         return _state(parts, [reference.start(self.weights)] * batch if is_plain else [])
 
     def __call__(
@@ -144,11 +144,11 @@ class Decoder:
             raise ValueError(f"state: expected that of {batch} utterances, found {len(state.position_B3)}")
         each = scorers_of_all(scorers, batch, weights.blank)
         has_durations = bool(weights.durations)
-        if self._on_device is not None:
+        if self.on_device is not None:
             if any(each):
                 raise ValueError("scorers: expected a decoder with weights on a CPU")
             state = state or self.start(batch)
-            found = self._on_device.decode(
+            found = self.on_device.decode(
                 encoded_BSC, counts_B, state.network_BX, state.position_B3, max_symbols=own.max_symbols
             )
             return decoded_of(found, has_durations=has_durations)
@@ -177,7 +177,8 @@ class Decoder:
         return decoded_of(found, has_durations=has_durations)
 
 
-def _on_device(weights: DecoderWeights) -> "CudaDecoder | None":
+def on_device(weights: DecoderWeights) -> "CudaDecoder | None":
+    """What decodes on the GPU that the weights are on; None where they are not, or it cannot."""
     if isinstance(weights.embedding, np.ndarray):
         return None
     from fastconformer.transducer import _cuda_decoder

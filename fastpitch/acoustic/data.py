@@ -133,7 +133,7 @@ class ClipDataset(Dataset[Clip | Failure]):
         self.on_error, self.seed = cfg.data.on_error, cfg.seed
         self.skipped: dict[int, str] = {}
         self._text = TextProcessor(cfg.text)
-        self._recordings = SpeechDataset(utterances, sample_rate=cfg.features.sample_rate, seed=cfg.seed)
+        self.recordings = SpeechDataset(utterances, sample_rate=cfg.features.sample_rate, seed=cfg.seed)
         self._pitch_dir = cfg.data.pitch_dir or cfg.output_dir / PITCH_FOLDER
         if cfg.data.pitch_dir is not None:
             cfg.data.pitch_dir.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ class ClipDataset(Dataset[Clip | Failure]):
         mel_MT = self._mel(utterance)
         if mel_MT is not None:
             return _Sound(mel_MT.shape[1], np.zeros(0, np.float32), mel_MT)
-        item = self._recordings.item(index, 0)
+        item = self.recordings.item(index, 0)
         if isinstance(item, Failure):
             return item
         return _Sound(self.cfg.features.frames(len(item.samples)), item.samples, None)
@@ -241,7 +241,7 @@ class ClipDataset(Dataset[Clip | Failure]):
 
     def _extracted(self, index: int, samples_N: np.ndarray) -> np.ndarray:
         if not len(samples_N):
-            item = self._recordings.item(index, 0)
+            item = self.recordings.item(index, 0)
             if isinstance(item, Failure):
                 raise ClipError(item.message)
             samples_N = item.samples

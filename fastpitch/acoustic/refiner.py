@@ -95,13 +95,13 @@ class Refiner(nn.Module):
         """
         frames = recorded_BTM.shape[1]
         if self.training and 0 < self.window < frames:
-            recorded_BTM, outline = self._windows(recorded_BTM, outline)
+            recorded_BTM, outline = self.windows(recorded_BTM, outline)
             kept_BT = outline.keep_BT1[..., 0]
             errors_BT = self._errors(recorded_BTM, outline) * kept_BT
             return (errors_BT.sum(1, keepdim=True) / kept_BT.sum(1, keepdim=True).clamp(min=1)).expand(-1, frames)
         return self._errors(recorded_BTM, outline)
 
-    def _windows(self, recorded_BTM: Tensor, outline: Outline) -> tuple[Tensor, Outline]:
+    def windows(self, recorded_BTM: Tensor, outline: Outline) -> tuple[Tensor, Outline]:
         """As many frames of each as a window has, at a random place within the utterance."""
         frames_B = outline.keep_BT1[..., 0].sum(1)
         start_B = (torch.rand_like(frames_B) * (frames_B - self.window + 1).clamp(min=0)).long()

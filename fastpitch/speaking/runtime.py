@@ -31,7 +31,7 @@ def accelerate(model: FastPitch, mode: Mode) -> FastPitch:
     if mode == "eager":
         return model
     predictors = [model.duration, model.pitch, *([model.energy] if model.energy is not None else [])]
-    run = _runner(mode, model, next(model.parameters()).device)
+    run = runner(mode, model, next(model.parameters()).device)
     networks = [(model.encoder, SYMBOLS_MULTIPLE), (model.decoder, FRAMES_MULTIPLE)]
     for network, multiple in [*networks, *((predictor, SYMBOLS_MULTIPLE) for predictor in predictors)]:
         forward = run(network.forward)
@@ -45,7 +45,7 @@ def accelerate_vocoder(vocoder: Vocoder, mode: Mode) -> Vocoder:
         return vocoder
     generator: Any = vocoder.generator
     name = "inverse" if hasattr(generator, "inverse") else "forward"
-    call = _runner(mode, generator, vocoder.device)(getattr(generator, name))
+    call = runner(mode, generator, vocoder.device)(getattr(generator, name))
     if mode == "graph":
         padded = Padded(call, FRAMES_MULTIPLE, (2, 2, None) if name == "inverse" else (2, None), 1)
         call = _with_frames(padded)
@@ -82,7 +82,8 @@ class Padded:
         return -length % self.multiple * (tensor.shape[dim] // length)
 
 
-def _runner(mode: Mode, module: nn.Module, device: torch.device) -> Callable[[Network], Network]:
+def runner(mode: Mode, module: nn.Module, device: torch.device) -> Callable[[Network], Network]:
+    """What makes a network one that runs in this mode."""
     if mode == "compiled":
         unpack_linear(module)  # a graph could only unpack them again in every call
         return lambda network: torch.compile(network, dynamic=True)

@@ -66,12 +66,12 @@ def test_a_stream_takes_the_same_memory_however_long_it_is(with_or_without_the_l
     stream = ctc.BeamStream(5, options=ctc.BeamOptions(beam=4))
     if stream.memory == 0:
         pytest.skip("without the library all frames are kept")
-    address, memory = stream._state.ctypes.data, stream.memory
+    address, memory = stream.stream_state.ctypes.data, stream.memory
     frames = torch.full((4000, 5), -4.0)
     frames[torch.arange(4000), torch.arange(4000) % 40 // 10] = 0.0
     for _ in range(5):
         assert stream.push(frames)
-    assert (stream._state.ctypes.data, stream.memory) == (address, memory)
+    assert (stream.stream_state.ctypes.data, stream.memory) == (address, memory)
     assert memory < 3_000_000
     assert stream.hypotheses()[0].labels == [1, 2, 3] * 500
 

@@ -42,7 +42,7 @@ def place(tmp_path_factory):
 def test_what_evaluation_reads_reaches_workers_that_are_not_forked(place):
     cfg = config.parse_flags(EvaluationConfig, None, ["m", str(place / "manifest.jsonl")], description="")
     asr = fastconformer.load(place / "model.nemo", device="cpu")
-    dataset, _ = evaluation._dataset(asr, cfg, str.lower)
+    dataset, _ = evaluation.evaluated(asr, cfg, str.lower)
     assert np.array_equal(pickle.loads(pickle.dumps(dataset)).item(1, 0).samples, dataset.item(1, 0).samples)
 
 
@@ -97,7 +97,7 @@ def test_a_network_that_gives_nan_is_not_evaluated(place):
     with torch.no_grad():
         asr.model.encoder.blocks[1].norm.weight[0] = float("nan")
     cfg = flags(EvaluationConfig, place / "model.nemo", place / "manifest.jsonl")
-    dataset, _ = evaluation._dataset(asr, cfg, str)
+    dataset, _ = evaluation.evaluated(asr, cfg, str)
     with pytest.raises(EvaluationError, match="the network gives NaN in fp32 for one of .*a.flac"):
         validation.evaluate(asr, dataset, World(rank=0, size=1, device=torch.device("cpu")))
 

@@ -255,7 +255,7 @@ def test_more_utterances_than_a_block_takes_are_decoded_as_on_the_processor(has_
     frames_B[5::6] = 0
     weights.output_bias[weights.blank] = 5.0
     decode = Decoder(weights, DecoderOptions(max_symbols=3))
-    assert decode._on_device is not None
+    assert decode.on_device is not None
     found = decode(encoded_BSC, frames_B)
     decoder_tests.assert_same(found, reference.greedy(encoded_BSC, frames_B, weights, max_symbols=3))
     assert len({len(one.tokens) for one in found}) > 3
@@ -280,7 +280,7 @@ def test_a_network_too_large_for_the_kernels_is_decoded_on_the_processor(monkeyp
     weights, *frames = decoder_tests.random_problem(layers=2)
     monkeypatch.setattr(_cuda_decoder, "MOST_LAYERS", 1)
     decode = Decoder(weights)
-    assert decode._on_device is None
+    assert decode.on_device is None
     decoder_tests.assert_same(decode(*frames), reference.greedy(*frames, weights))
 
 

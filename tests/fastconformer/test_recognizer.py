@@ -90,10 +90,10 @@ def test_a_long_recording_is_encoded_in_chunks_and_decoded_in_one_go(small):
     (samples_N,) = noise(16_000 * 30)
     whole, parts = (small.transcribe([samples_N], whole_seconds=s)[0] for s in (60.0, 25.0))
     assert parts.seconds == whole.seconds == 30.0
-    pieces = small._pieces(len(samples_N), ChunkOptions(whole_seconds=25.0))
+    pieces = small.cut(len(samples_N), ChunkOptions(whole_seconds=25.0))
     assert [(p.first, p.end) for p in pieces] == [(0, 125), (125, 250), (125, 250)]
     assert [p.length / 16_000 for p in pieces] == [14.96, 24.96, 20.0]
-    assert len(small._pieces(len(samples_N), ChunkOptions())) == 1
+    assert len(small.cut(len(samples_N), ChunkOptions())) == 1
 
 
 @pytest.mark.parametrize("head", ["transducer", "ctc"])

@@ -42,7 +42,7 @@ def test_fastpitch_is_measured_alone_and_with_every_vocoder(tmp_path, vocoder, c
 
 
 def test_every_utterance_has_the_length_that_is_asked_for():
-    text = benchmark._text(BenchmarkConfig(), 3, 148, torch.device("cpu"))
+    text = benchmark.random_text(BenchmarkConfig(), 3, 148, torch.device("cpu"))
     assert text.tokens_BT.shape == text.durations_BT.shape == (3, 128)
     assert text.durations_BT.sum(1).tolist() == [693.0] * 3
     assert text.durations_BT.min() >= 5

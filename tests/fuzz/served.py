@@ -283,7 +283,7 @@ def answers() -> Reader:
         reader.feed_data(content)
         reader.feed_eof()
         infer = Infer("127.0.0.1", 1)
-        infer._idle.append((reader, Writer()))  # type: ignore[arg-type]
+        infer.idle.append((reader, Writer()))  # type: ignore[arg-type]
         await Remote(infer)(np.zeros(10, np.float32))
 
     def read(path: Path) -> None:

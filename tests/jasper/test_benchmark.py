@@ -29,8 +29,8 @@ def test_inference_is_measured_by_part_and_mode(tmp_path, capsys):
 
 
 def test_inputs_are_the_same_in_every_run_and_never_silent():
-    audio_BN, samples_B = benchmark._noise(3, 0.5, QUICK, torch.device("cpu"))
-    again_BN, _ = benchmark._noise(3, 0.5, QUICK, torch.device("cpu"))
+    audio_BN, samples_B = benchmark.noise(3, 0.5, QUICK, torch.device("cpu"))
+    again_BN, _ = benchmark.noise(3, 0.5, QUICK, torch.device("cpu"))
     assert audio_BN.shape == (3, 8000)
     assert samples_B.tolist() == [8000] * 3
     assert torch.equal(audio_BN, again_BN)
@@ -108,7 +108,7 @@ def test_training_step_takes_turns_with_that_of_plain_convolutions(tmp_path, mon
     took, plain_update = [], benchmark.update
 
     def update(*given):
-        took.append("torch" if products._left else "ours")
+        took.append("torch" if products.left else "ours")
         return plain_update(*given)
 
     monkeypatch.setattr(benchmark, "update", update)

@@ -96,7 +96,7 @@ def test_chunks_leave_no_frame_out(tiny, seconds, chunk_seconds):
 
 
 def test_chunks_of_a_recording_are_equally_long(tiny):
-    pieces = tiny._pieces(len(noise(10.1)), chunk_seconds=3.0)
+    pieces = tiny.cut(len(noise(10.1)), chunk_seconds=3.0)
     kept = [piece.end - piece.first for piece in pieces]
     assert len(pieces) > 3
     assert max(kept) - min(kept) <= 1
@@ -183,9 +183,9 @@ def sounding(asr: Recognizer, *texts: str, share: float = 0.6) -> torch.Tensor:
 def test_a_language_model_and_hot_words_are_heard_as_by_wav2vec2(tiny, monkeypatch, tmp_path):
     log_probs_SV = sounding(tiny, "the cot sat", "the cat sat", share=0.55)
     monkeypatch.setattr(
-        tiny.__class__, "_log_probs", lambda self, samples: log_probs_SV[None].repeat(len(samples), 1, 1)
+        tiny.__class__, "log_probs", lambda self, samples: log_probs_SV[None].repeat(len(samples), 1, 1)
     )
-    monkeypatch.setattr(tiny.__class__, "_pieces", lambda *_: [AudioChunk(0, len(noise(1)), 0, len(log_probs_SV))])
+    monkeypatch.setattr(tiny.__class__, "cut", lambda *_: [AudioChunk(0, len(noise(1)), 0, len(log_probs_SV))])
     arpa = tmp_path / "words.arpa"
     ctc.write_arpa(arpa, estimate([["the", "cat", "sat"]], order=2))
 

@@ -105,20 +105,20 @@ def test_a_signal_ends_all_of_them_with_what_they_have(together, tmp_path):
 
 
 def test_a_signal_that_comes_while_they_are_started_ends_all_of_them_too(together, tmp_path, monkeypatch):
-    starts, notes = together._started, [tmp_path / name for name in ("ears", "voice")]
+    starts, notes = together.started, [tmp_path / name for name in ("ears", "voice")]
 
     def interrupted(each, threads):
         started = starts(each, threads)
         signal.raise_signal(signal.SIGTERM)
         return started
 
-    monkeypatch.setattr(together, "_started", interrupted)
+    monkeypatch.setattr(together, "started", interrupted)
     trainings = [training(together, each.name, saves_when_asked, each) for each in notes]
     assert not together.train_together(trainings, cores=1)
 
 
 def test_one_that_cannot_be_started_ends_those_before_it(together, tmp_path, monkeypatch):
-    starts, running = together._started, []
+    starts, running = together.started, []
 
     def starts_one(each, threads):
         if running:
@@ -126,7 +126,7 @@ def test_one_that_cannot_be_started_ends_those_before_it(together, tmp_path, mon
         running.append(starts(each, threads))
         return running[0]
 
-    monkeypatch.setattr(together, "_started", starts_one)
+    monkeypatch.setattr(together, "started", starts_one)
     notes = [tmp_path / name for name in ("ears", "voice")]
     with pytest.raises(OSError, match="no more processes"):
         together.train_together([training(together, each.name, saves_when_asked, each) for each in notes], cores=1)
@@ -136,7 +136,7 @@ def test_one_that_cannot_be_started_ends_those_before_it(together, tmp_path, mon
 
 def test_cores_are_shared_by_work_and_each_has_one(together, tmp_path):
     def threads(share: float, cores: int) -> int:
-        return together._threads(training(together, "a", finishes, tmp_path)._replace(share=share), cores)
+        return together.threads_of(training(together, "a", finishes, tmp_path)._replace(share=share), cores)
 
     assert [threads(share, 2) for share in (0.45, 0.35, 0.2)] == [1, 1, 1]
     assert [threads(share, 16) for share in (0.45, 0.35, 0.2)] == [7, 5, 3]
@@ -156,7 +156,7 @@ def test_the_processor_is_shared_by_work_so_that_all_end_together(together, tmp_
 
 def test_a_terminal_shows_the_newest_step_of_each_in_one_line(together, tmp_path):
     screen = io.StringIO()
-    shown = together._Terminal(screen, [training(together, name, finishes, tmp_path) for name in ("ears", "voice")])
+    shown = together.Terminal(screen, [training(together, name, finishes, tmp_path) for name in ("ears", "voice")])
     shown.line("ears", "epoch    1 | iter    1/4 | loss 9.000")
     shown.line("voice", "best so far: 1.0")
     shown.line("ears", "epoch    2 | iter    2/4 | loss 8.000")
@@ -173,6 +173,6 @@ def test_a_reader_who_left_does_not_end_a_training(together, monkeypatch):
             raise BrokenPipeError
 
     monkeypatch.setattr(together, "discard_output", lambda: None)
-    shown = together._Lines(Left())
+    shown = together.Lines(Left())
     shown.line("ears", "epoch")
     shown.line("ears", "epoch")

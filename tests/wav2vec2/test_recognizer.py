@@ -108,7 +108,7 @@ def test_chunks_of_no_length_are_refused(base, options):
 
 def test_chunks_may_be_infinitely_long_and_need_no_context(base):
     assert base.transcribe(CLIPS, chunk_seconds=np.inf) == base.transcribe(CLIPS)
-    pieces = base._pieces(10 * RATE, 2.0, 0.0)
+    pieces = base.cut(10 * RATE, 2.0, 0.0)
     assert [piece.first for piece in pieces] == [0] * len(pieces)
 
 
@@ -124,7 +124,7 @@ def test_a_recording_that_fits_into_a_chunk_is_not_cut(w):
 
 def test_chunks_of_an_hourglass_start_where_a_shortened_frame_does():
     hourglass = Recognizer(ctc_model("base hourglass"))
-    for chunk in hourglass._pieces(10 * RATE, 2.0, 0.3):
+    for chunk in hourglass.cut(10 * RATE, 2.0, 0.3):
         assert chunk.start % (4 * 320) == 0
 
 

@@ -53,7 +53,7 @@ class Server:
     def transcribe(self, content: bytes, name: str, *, style: str = "verbose_json") -> str:
         """The transcript of a recording's bytes, in a format of the server's. Raises ServerError."""
         body, headers = form_of(content, name, style)
-        with self._asked("POST", "/v1/audio/transcriptions", body, headers) as answer:
+        with self.asked("POST", "/v1/audio/transcriptions", body, headers) as answer:
             return answer.read().decode()
 
     def request_bytes(self, content: bytes, name: str, *, style: str = "verbose_json") -> bytes:
@@ -66,7 +66,7 @@ class Server:
     def speak(self, text: str, **how: Any) -> Iterator[bytes]:
         """The sound of a text, in pieces as they come. Raises ServerError."""
         body = json.dumps({"input": text, **how}).encode()
-        with self._asked("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"}, whole=False) as answer:
+        with self.asked("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"}, whole=False) as answer:
             while piece := answer.read1(1 << 16):
                 yield piece
             if getattr(answer, "length", None):  # of a body without chunks, read1 does not tell that it is cut off
@@ -75,14 +75,14 @@ class Server:
     def metric(self, name: str) -> float:
         """A number of the server's metrics; NaN where it tells none of this name, as other servers, and proxies."""
         try:
-            with self._asked("GET", "/metrics", b"", {}) as answer:
+            with self.asked("GET", "/metrics", b"", {}) as answer:
                 lines = answer.read().decode().splitlines()
             return float(next(line.split()[-1] for line in lines if line.split()[:1] == [name]))
         except (ServerError, ValueError, StopIteration):
             return math.nan
 
     @contextlib.contextmanager
-    def _asked(
+    def asked(
         self, method: str, path: str, body: bytes, headers: dict[str, str], *, whole: bool = True
     ) -> Iterator[io.BufferedIOBase]:
         """The answer: `whole`, and asked for again where it breaks off, or as it comes."""

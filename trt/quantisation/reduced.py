@@ -102,7 +102,7 @@ def to_float16(program: Program) -> bytes:
     """
     model = onnx.shape_inference.infer_shapes(onnx.load_model_from_string(program.content))
     graph, kept = model.graph, set(program.full_precision)
-    kept |= _of_places(graph)
+    kept |= of_places(graph)
     read = {name for node in graph.node for name in node.input}
     single = {value.name for value in (*graph.input, *graph.value_info, *graph.output) if _is_float(value)}
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
@@ -148,7 +148,7 @@ def to_float16(program: Program) -> bytes:
     return _stated(model, precision="fp16").SerializeToString()
 
 
-def _of_places(graph: onnx.GraphProto) -> set[str]:
+def of_places(graph: onnx.GraphProto) -> set[str]:
     """Nodes that compute with numbers of places alone, up to their products with weights: float16 cannot count them."""
     heard = {value.name for value in graph.input if _is_float(value)}
     counted: set[str] = set()

@@ -44,7 +44,7 @@ class Batcher(Generic[Given, Answer]):
         seen: Callable[[int], None] = lambda n: None,
         threads: int = 1,
     ):
-        self._run, self._delay, self._most, self._size, self._seen = run, delay_seconds, most, size, seen
+        self._run, self._delay, self._most, self._size, self.seen = run, delay_seconds, most, size, seen
         self._waiting: list[Waiting[Given, Answer]] = []
         self._changed = threading.Condition()
         self._ends, self._threads = False, threads
@@ -130,7 +130,7 @@ class Batcher(Generic[Given, Answer]):
         problem = None  # with this frame it would be a circle, which holds the batch
 
     def _give(self, batch: list[Waiting[Given, Answer]], found: list[Answer], problem: Exception | None) -> None:
-        self._seen(len(batch))
+        self.seen(len(batch))
         for i, waiting in enumerate(batch):
             if waiting.answer.done():  # cancelled meanwhile
                 continue

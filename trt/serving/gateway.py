@@ -62,7 +62,7 @@ class Gateway:
     ):
         """`triton`: what runs the recogniser, of which `ears` only says what it is to answer when it is tested, and the
         voice where it has one."""
-        self.settings, self.metrics, self._tell, self._triton = settings, Metrics(), tell, triton
+        self.settings, self.metrics, self._tell, self.triton = settings, Metrics(), tell, triton
         limits, self._started, self.workers = settings.limits, False, Workers()
         self.budget = Budget(limits.max_memory_mb * 1e6, limits.max_backlog_seconds, limits.client_share)
         self.ending = asyncio.Event()
@@ -95,12 +95,12 @@ class Gateway:
 
     async def start(self) -> None:
         """Within a running event loop: tests the models. Raises SelfTestError where they are wrong."""
-        if self._triton is not None:
-            await asyncio.to_thread(self._triton.start, self._tell)
+        if self.triton is not None:
+            await asyncio.to_thread(self.triton.start, self._tell)
         if self.hearing is not None:
             self.hearing.start()
             await self_test(self.hearing, self._tell)
-            if self._triton is not None:  # which has its own
+            if self.triton is not None:  # which has its own
                 self.hearing.ears = self.hearing.ears._replace(asr=None)
         if self.speaking is not None:
             self.speaking.start()
@@ -110,7 +110,7 @@ class Gateway:
     @property
     def ready(self) -> bool:
         """Whether it can answer."""
-        return self._started and (self._triton is None or self._triton.runs())
+        return self._started and (self.triton is None or self.triton.runs())
 
     async def stop(self) -> None:
         """Leaves what waits unanswered."""
@@ -120,8 +120,8 @@ class Gateway:
             self.hearing.stop()
         if self.speaking is not None:
             self.speaking.stop()
-        if self._triton is not None:
-            await asyncio.to_thread(self._triton.stop)
+        if self.triton is not None:
+            await asyncio.to_thread(self.triton.stop)
 
     async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
         """By the routes; what is asked most goes past the layers around them, which take their time."""

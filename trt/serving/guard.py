@@ -52,7 +52,7 @@ class Guard:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serves a request, or a websocket, which has no place among requests: its route counts those."""
         if scope["type"] == "http":
-            await _Exchange(self, scope, receive, send).serve()
+            await Exchange(self, scope, receive, send).serve()
         elif scope["type"] == "websocket":
             try:
                 self._check_origin(scope)
@@ -118,7 +118,7 @@ class Guard:
         return f"key {given}"
 
 
-class _Exchange:
+class Exchange:
     """One request and its answer."""
 
     def __init__(self, guard: Guard, scope: Message, receive: Receive, send: Send):
@@ -128,6 +128,7 @@ class _Exchange:
         self.taken, self._has_place = Taken(guard.budget), False
 
     async def serve(self) -> None:
+        """Lets the request through, and answers it where it may not pass."""
         guard = self.guard
         self.scope.setdefault("state", {})["exchange"] = self
         try:

@@ -280,7 +280,7 @@ class RealtimeSession:
         if self.settings.format.type == "audio/pcm":
             samples_N = np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.float32) / 32768
         else:
-            samples_N = _companded(self.settings.format.type)[np.frombuffer(content, np.uint8)]
+            samples_N = companded(self.settings.format.type)[np.frombuffer(content, np.uint8)]
         return samples_N if self._resample is None else self._resample.resample_chunk(samples_N)
 
     def _open(self) -> None:
@@ -416,7 +416,7 @@ def _name(kind: str) -> str:
     return f"{kind}_{secrets.token_hex(12)}"
 
 
-def _companded(kind: str) -> np.ndarray:
+def companded(kind: str) -> np.ndarray:
     """Samples of the 256 bytes of telephones, float32: G.711's µ-law and A-law."""
     code = np.arange(256)
     if kind == "audio/pcmu":

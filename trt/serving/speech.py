@@ -118,15 +118,15 @@ class Speaking:
         self._network = threading.Lock()  # the threads of batches and of single sentences take turns
         seen = functools.partial(metrics.observe, "speech_voice_batch_size", "Texts per batch.", bounds=SIZES)
         self._engine = engine
-        self._lane: SpeechLane = engine or Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
+        self.lane: SpeechLane = engine or Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
 
     def start(self) -> None:
         """Within a running event loop."""
-        self._lane.start()
+        self.lane.start()
 
     def stop(self) -> None:
         """Leaves what waits unanswered."""
-        self._lane.stop()
+        self.lane.stop()
 
     async def speak(self, asked: SpeechRequest, taken: Taken) -> SpeechAnswer:
         """The sound of a text, begun: what cannot be said is refused before the first byte. Raises RequestError."""
@@ -230,7 +230,7 @@ class Speaking:
 
     async def _sound(self, plan: Sequence[PlannedSentence], due: float | None = None) -> AsyncIterator[np.ndarray]:
         saying = Saying(plan, chunk_frames=self.voice.chunk_frames)
-        while (said := await self._lane(saying, due)) is not None:
+        while (said := await self.lane(saying, due)) is not None:
             if isinstance(said, Exception):
                 raise said
             seconds = len(said) / self.voice.sample_rate

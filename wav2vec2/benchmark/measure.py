@@ -40,7 +40,7 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
             calls = {name: side.call for name, side in sides.items()}
             clock = benchmark.CLOCKS[cfg.clock]
             timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=clock)
-            for row in _rows(cfg, batch_size, sides, timings, device):
+            for row in rows_of(cfg, batch_size, sides, timings, device):
                 print(_line(row), flush=True)
                 rows.append(row)
                 benchmark.append_row(f"wav2vec2_{cfg.task}", row, device=device, folder=cfg.results)
@@ -65,9 +65,10 @@ def fitting(sides: Sides, batch_size: int) -> Sides:
     return dict(reversed(fit.items()))
 
 
-def _rows(
+def rows_of(
     cfg: BenchmarkConfig, batch_size: int, sides: Sides, timings: dict[str, Timings], device: torch.device
 ) -> Iterator[Row]:
+    """A row for each side, with what was published beside it."""
     peaks = {name: benchmark.peak_memory(side.call, device) for name, side in sides.items()}
     memory = {name: peaks[name] + sum(tensor.nbytes for tensor in side.kept()) for name, side in sides.items()}
     for name, times in timings.items():

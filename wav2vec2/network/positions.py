@@ -33,7 +33,7 @@ class PositionalConv(nn.Module):
         self.direction = nn.Parameter(torch.empty(config.dim, config.dim // config.pos_groups, config.pos_kernel))
         self.norm = nn.Parameter(torch.empty(1, 1, config.pos_kernel))
         self.bias = nn.Parameter(torch.zeros(config.dim))
-        self._kept: Kept[Tensor] = Kept()
+        self.kept: Kept[Tensor] = Kept()
         nn.init.normal_(self.direction, std=math.sqrt(4 / (config.pos_kernel * config.dim)))
         if not self.direction.is_meta:
             with torch.no_grad():
@@ -47,7 +47,7 @@ class PositionalConv(nn.Module):
 
     def train(self, mode: bool = True) -> "PositionalConv":
         """As ever, and forgets what was kept: where parameters are swapped or gathered, they do not tell of changes."""
-        self._kept.forget()
+        self.kept.forget()
         return super().train(mode)
 
     def weight(self) -> Tensor:
@@ -58,7 +58,7 @@ class PositionalConv(nn.Module):
     def _convolve(self, x_BSD: Tensor) -> Tensor:
         n_utterances, n_frames, width = x_BSD.shape
         if torch.is_grad_enabled() and n_utterances * n_frames <= DIRECT_FRAMES and matmul.is_fastest(x_BSD):
-            self._kept.forget()  # as `_response` does
+            self.kept.forget()  # as `_response` does
             return trained.grouped(x_BSD, self.weight(), self.kernel // 2)
         new = self.block - self.kernel + 1  # frames that a block adds to those before it
         n_blocks = -(-n_frames // new)
@@ -79,9 +79,9 @@ class PositionalConv(nn.Module):
         It costs more than its use: inference keeps it while it is valid.
         """
         if torch.is_grad_enabled():
-            self._kept.forget()  # fused optimisers do not count up the version of what they change
+            self.kept.forget()  # fused optimisers do not count up the version of what they change
             return self._spectrum()
-        return self._kept.of((self.direction, self.norm), self._spectrum)
+        return self.kept.of((self.direction, self.norm), self._spectrum)
 
     def _spectrum(self) -> Tensor:
         weight_GEIK = self.weight().unflatten(0, (self.groups, -1))

@@ -54,7 +54,7 @@ class Encoder(nn.Module):
         if not self.pre_norm:
             x_BSD = self.norm(x_BSD)
         x_BSD = dropout(x_BSD, self.learning.dropout, self.training)
-        x_BSD = self._run(x_BSD, mask_BS, self._kept(seed), len(self.layers) if layers is None else layers)
+        x_BSD = self._run(x_BSD, mask_BS, self.kept_layers(seed), len(self.layers) if layers is None else layers)
         return self.norm(x_BSD) if self.pre_norm and layers is None else x_BSD
 
     def _run(self, x_BSD: Tensor, mask_BS: Tensor | None, kept: Sequence[bool], n_layers: int) -> Tensor:
@@ -83,7 +83,7 @@ class Encoder(nn.Module):
                 x_BSD = layer(x_BSD, allowed_B11S, bias_HSS)
         return x_BSD
 
-    def _kept(self, seed: int) -> list[bool]:
+    def kept_layers(self, seed: int) -> list[bool]:
         """LayerDrop (Fan et al. 2020): drawn on the host, so no process ever waits for it or draws another."""
         if not self.training or not self.learning.layer_drop:
             return [True] * len(self.layers)

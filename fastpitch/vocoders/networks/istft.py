@@ -79,10 +79,10 @@ class IstftGenerator(nn.Module):
             audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
             pulsed = None
             if self.cfg.phases == "pulses":
-                pulsed = self._pulsed(audio_BN, phase_BTK, keep_BT1, train_B2T)
+                pulsed = self.pulsed(audio_BN, phase_BTK, keep_BT1, train_B2T)
                 spectrum_BTK = magnitude_BTK * pulsed.phases_BTK
                 audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
-            return self._corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1, pulsed)
+            return self.corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1, pulsed)
 
     def polar(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Magnitudes and phases [B, T, K], float32, and [B, T, 1] 1 for frames of the utterance; all is 0 beyond."""
@@ -101,7 +101,7 @@ class IstftGenerator(nn.Module):
         pulses = 3 * reach + 1 if self.cfg.phases == "pulses" else 0
         return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + reach * (1 + 2 * self.cfg.corrections) + pulses
 
-    def _pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor, train_B2T: Tensor | None = None) -> Pulsed:
+    def pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor, train_B2T: Tensor | None = None) -> Pulsed:
         """The phases of pulses where `audio_BN` is voiced, elsewhere those of a noise.
 
         A multiple of the network's phases is as good as drawn, and the same in every batch and stream; its own phases
@@ -120,9 +120,7 @@ class IstftGenerator(nn.Module):
         )
         return Pulsed(_unit(mixed_BTK), (voicing_BT1 > 0.5) & high_K, int(share * self.cfg.corrections))
 
-    def _corrected(
-        self, audio_BN: Tensor, wanted_BTM: Tensor, keep_BT1: Tensor, pulsed: Pulsed | None = None
-    ) -> Tensor:
+    def corrected(self, audio_BN: Tensor, wanted_BTM: Tensor, keep_BT1: Tensor, pulsed: Pulsed | None = None) -> Tensor:
         """Audio whose mel values are nearer to `wanted_BTM`, after as many corrections as the configuration says.
 
         In each, every frequency is multiplied by the mean ratio of the filters that hear it, phases stay (in the first

@@ -98,7 +98,7 @@ def test_a_process_that_uses_espeak_otherwise_is_told_to_speak_elsewhere():
         with pytest.raises(EspeakError, match="something else in this process uses espeak-ng"):
             speak("hello", EspeakVoice())
     finally:
-        espeak._close(library)
+        espeak.close_library(library)
     speak("hello", EspeakVoice())
 
 

@@ -357,7 +357,7 @@ def test_blocks_are_joined_without_a_seam(tmp_path, monkeypatch):
     samples_NC = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2)).astype(np.float32)
     soundfile.write(tmp_path / "a.wav", samples_NC, 16000, subtype="FLOAT")
     whole = waveform.read(tmp_path / "a.wav").samples
-    monkeypatch.setattr(waveform, "_BLOCK", 999)
+    monkeypatch.setattr(waveform, "BLOCK", 999)
     assert np.array_equal(waveform.read(tmp_path / "a.wav").samples, whole)
 
 

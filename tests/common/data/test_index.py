@@ -92,7 +92,7 @@ def test_a_long_list_is_read_once_and_again_when_it_or_the_way_it_is_read_is_ano
     assert len(first.utterances) == 9
     assert len(first.skipped) == 1
     parsed = []
-    monkeypatch.setattr("common.data.manifest._checked", lambda *_: parsed.append(1) or (_ for _ in ()).throw(OSError))
+    monkeypatch.setattr("common.data.manifest.checked", lambda *_: parsed.append(1) or (_ for _ in ()).throw(OSError))
     again = read_manifest(manifest, on_error="skip")
     assert (again.utterances, again.skipped) == first
     assert digest(again.utterances)["hash"] == digest(list(first.utterances))["hash"]

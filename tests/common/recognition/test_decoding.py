@@ -109,7 +109,7 @@ def test_a_word_is_cut_by_no_search_however_slowly_it_is_spoken(monkeypatch):
     log_probs_SV = torch.cat([drawn_out, quick] * 4)  # the surest silence is within the words
     decoder = made(BEAM)
     assert text(best(decoder, log_probs_SV)) == text(best(made(), log_probs_SV)) == " ".join(["TO NEAT EAT ATE"] * 4)
-    between_words_S = decoder._between_words(log_probs_SV)
+    between_words_S = decoder.between_words(log_probs_SV)
     starts = [stretch.first for stretch in decoder.stretches([log_probs_SV])][1:]
     assert len(starts) > 2
     assert between_words_S[starts].all()
@@ -118,7 +118,7 @@ def test_a_word_is_cut_by_no_search_however_slowly_it_is_spoken(monkeypatch):
 def test_stretches_between_words_are_words_apart_even_if_a_search_finds_no_end_of_a_word(monkeypatch):
     monkeypatch.setattr(decoding, "LONGEST_STRETCH", 20)
     monkeypatch.setattr(
-        CTCDecoder, "_searched", lambda self, _, first: [Reading([Letter("A", first, first + 1, 1.0)], 0.0)]
+        CTCDecoder, "searched", lambda self, _, first: [Reading([Letter("A", first, first + 1, 1.0)], 0.0)]
     )
     decoder = made(BEAM)
     assert text(best(decoder, spelled("TO NEAT EAT ATE"))).split() == ["AA", "A", "A"]  # NEAT had to be cut
@@ -277,9 +277,9 @@ def test_pieces_become_words_with_their_times(style, options):
     words = words_of(letters, separator=" ", cuts=(), seconds_per_frame=1.0, seconds=math.inf)
     assert [(word.text, word.start, word.end) for word in words] == [("tea", 1, 4), ("note", 6, 7)]
     assert all(word.confidence == pytest.approx(0.9, abs=1e-3) for word in words)
-    between = decoder._between_words(of_labels(labels, [blank, labels[0], labels[0], labels[1], blank, labels[3]]))
+    between = decoder.between_words(of_labels(labels, [blank, labels[0], labels[0], labels[1], blank, labels[3]]))
     assert between.tolist()[1:5] == [False, False, True, True]
-    assert decoder._between_words(torch.zeros(0, 10)).tolist() == []
+    assert decoder.between_words(torch.zeros(0, 10)).tolist() == []
 
 
 @pytest.mark.parametrize("style", PIECES)

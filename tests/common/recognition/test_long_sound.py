@@ -110,7 +110,7 @@ def test_a_file_that_is_lost_while_it_is_used_costs_itself(tmp_path: Path, on_er
 
 
 def test_what_comes_from_a_pipe_is_kept_on_disk_where_it_is_large(monkeypatch):
-    monkeypatch.setattr("common.audio.headers._SPOOLED", 10)
+    monkeypatch.setattr("common.audio.headers.SPOOLED", 10)
     held = Held.of(io.BytesIO(b"x" * 100), "standard input")
     assert (held.size, held.content(), str(held)) == (100, b"x" * 100, "standard input")
 

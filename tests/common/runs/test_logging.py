@@ -70,8 +70,8 @@ def test_a_progress_bar_on_a_terminal_that_is_closed_sometime_does_not_end_the_r
     monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)
     log.progress(100, 0)
     for _ in range(20):
-        if log._bar is not None:
-            log._bar.last_print_t -= 10  # as if the last refresh were long ago
+        if log.bar is not None:
+            log.bar.last_print_t -= 10  # as if the last refresh were long ago
         log.advance()
         log.event("a step")
     log.close()

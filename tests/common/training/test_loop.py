@@ -270,7 +270,7 @@ def test_a_checkpoint_is_written_when_the_last_one_is_old(tmp_path):
 
     def act(step, loop):
         if step == 1:
-            loop._saved_at -= 61
+            loop.saved_at -= 61
 
     done, _ = train(tmp_path, Course(epochs=1), every, act=act)
     assert done == [(1, ""), (2, "s"), (3, ""), (4, "lvs")]
@@ -315,7 +315,7 @@ def test_a_signal_before_the_first_step_leaves_no_checkpoint(tmp_path):
 def test_after_an_error_the_state_is_saved_if_it_is_that_between_two_steps(tmp_path, between):
     def act(step, loop):
         if step == 3:
-            loop._is_whole = between
+            loop.is_whole = between
             raise ValueError("a bug")
 
     on_from = "the last checkpoint is that of step 3, and the run goes on from there"
@@ -358,7 +358,7 @@ def test_a_validation_cut_short_is_owed(tmp_path):
 def test_a_signal_between_a_step_and_its_validation_saves_without_validating(tmp_path):
     def act(step, loop):
         if step == 2:
-            assert loop._decision.validates
+            assert loop.decision.validates
             os.kill(os.getpid(), signal.SIGTERM)
 
     done, _ = train(tmp_path, Course(epochs=1), EveryConfig(validate_steps=2), act=act)

@@ -170,7 +170,7 @@ def test_a_step_with_its_average_never_waits_for_the_device(kind):
 
 
 def test_on_a_gpu_the_number_of_calls_does_not_depend_on_the_number_of_tensors(monkeypatch):
-    monkeypatch.setattr("common.training.optimizers._stretches", lambda *tensors: iter([tensors]))
+    monkeypatch.setattr("common.training.optimizers.stretches", lambda *tensors: iter([tensors]))
     calls = []
     for repeats in (1, 4):
         params = parameters(shapes=SHAPES * repeats)

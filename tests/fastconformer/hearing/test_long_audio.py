@@ -88,5 +88,5 @@ def test_chunks_and_context_are_whole_chunks_of_attention():
     assert attention_step(EncoderConfig(attention="chunked_right")) == 1
     assert attention_step(EncoderConfig(left_frames=5, right_frames=5)) == 1
     asr = recognizer("ctc", {"attention": "chunked", "left_frames": 8, "right_frames": 3}, is_local=False)
-    assert asr._frames(1.1, 0.0, 0.1) == [16, 0, 4]
-    assert asr._frames(0.01, 1.0) == [4, 12]
+    assert asr.chunk_frames(1.1, 0.0, 0.1) == [16, 0, 4]
+    assert asr.chunk_frames(0.01, 1.0) == [4, 12]

@@ -85,7 +85,7 @@ def plain(words) -> list:
 def test_a_stream_takes_half_the_digits_inside_of_its_modules_too(speech, precision):
     asr = streaming(1, precision=precision)
     assert fed(asr.session(), speech[:32_000], [5_000])
-    tails, pasts = EncoderStreams(asr.model.encoder, 1, tiny.MEL_BINS)._empty(1)
+    tails, pasts = EncoderStreams(asr.model.encoder, 1, tiny.MEL_BINS).empty(1)
     assert {tail.dtype for tail in tails} == {torch.float32}
     assert {past.keys_values_BR2HD.dtype for past in pasts} == {DTYPES[precision]}
 
@@ -150,7 +150,7 @@ def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
     sizes = set()
     for _ in range(4):
         session.feed(speech).result()
-        tensors = sum(t.nbytes for t in session.pool.frames.streams._tensors())
+        tensors = sum(t.nbytes for t in session.pool.frames.streams.tensors())
         assert session.pool.frames.streams.slots == 1
         assert len(session.samples_N) < 2 * session.pool.frames.streams.feature_frames * 160 + 1_000
         assert len(session.heard.tokens) < 60
@@ -379,7 +379,7 @@ def test_what_streams_hold_is_free_however_they_end(speech):
     time.sleep(4.5)
     with pytest.raises(ValueError, match=r"closed: nothing was fed for 3 s"):
         last.feed(speech)
-    assert pool._held == {}
+    assert pool.held == {}
     assert streams.slots <= 8
     threads = threading.active_count()
     del pool, last, streams
@@ -400,7 +400,7 @@ def said(asr: Recognizer, script, seconds: float, feed=1_600) -> tuple[list, lis
         n = len(tokens)
         return [Hypothesis(list(tokens), [at] * n, [1] * n, "", [0.9] * n, [0.9] * n)]
 
-    pool._decoded = decoded
+    pool.decoded = decoded
     session, updates, most = pool.session(), [], 0
     for _ in range(round(seconds * 16_000 / feed)):
         updates.append(session.feed(NOISE[:feed]).result())

@@ -284,8 +284,8 @@ def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: 
     frames_B, options = [400, 12, 300], TransducerBeamOptions(beam=12, n_best=5, drop=-math.inf, max_symbols=12)
     expected = BeamSearch(weights, options)(encoded_BSC, frames_B)
     calls = []
-    searched = _beam_library._searched
-    monkeypatch.setattr(_beam_library, "_searched", lambda *given: calls.append(given) or searched(*given))
+    searched = _beam_library.search_once
+    monkeypatch.setattr(_beam_library, "search_once", lambda *given: calls.append(given) or searched(*given))
     monkeypatch.setattr(_beam_library, "NODES", 1)
     monkeypatch.setattr(_beam_library, "NODES_EACH", 3)
     monkeypatch.setattr(_beam_library, "GROWTH", 3)

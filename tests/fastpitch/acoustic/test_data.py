@@ -168,7 +168,7 @@ def test_a_signal_to_training_does_not_end_its_workers(corpus, tmp_path):
 def test_a_brief_clip_is_unfit_and_a_bad_one_a_failure_that_stops_or_is_noted(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     dataset = dataset_of(cfg)
-    dataset.utterances = dataset._recordings.utterances = [*dataset.utterances]
+    dataset.utterances = dataset.recordings.utterances = [*dataset.utterances]
     waveform.write(tmp_path / "brief.wav", np.full(400, 0.1, np.float32), RATE)
     dataset.utterances[1] = replace(dataset.utterances[1], audio=tmp_path / "brief.wav")
     assert dataset.item(1, 0).stops is False

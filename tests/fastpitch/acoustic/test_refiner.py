@@ -186,7 +186,7 @@ def test_what_it_learns_of_is_a_window_of_each_utterance_within_its_frames():
     keep_BT1 = (torch.arange(10) < torch.tensor([[10], [6], [2]]))[:, :, None].float()
     recorded_BTM *= keep_BT1
     outline = refiner.outline(*(torch.zeros(3, 10, 80) for _ in range(3)), keep_BT1)
-    seen = [refiner._windows(recorded_BTM, outline) for _ in range(50)]
+    seen = [refiner.windows(recorded_BTM, outline) for _ in range(50)]
     assert {found_BTM.shape[1] for found_BTM, _ in seen} == {4}
     assert all(own.keep_BT1[:2].all() and own.keep_BT1[2, :, 0].tolist() == [1, 1, 0, 0] for _, own in seen)
     losses_BT = refiner.losses(recorded_BTM, outline)
@@ -201,7 +201,7 @@ def test_the_place_of_a_window_changes_from_step_to_step():
     refiner = Refiner(replace(REFINER, window=2), 80)
     frame_BTM = torch.arange(30.0)[None, :, None].expand(1, 30, 80)
     outline = refiner.outline(*(torch.zeros(1, 30, 80) for _ in range(3)), torch.ones(1, 30, 1))
-    starts = {int(refiner._windows(frame_BTM, outline)[0][0, 0, 0]) for _ in range(300)}
+    starts = {int(refiner.windows(frame_BTM, outline)[0][0, 0, 0]) for _ in range(300)}
     assert starts == set(range(29))
 
 

@@ -26,7 +26,7 @@ def replay(monkeypatch):
 
         return wrap
 
-    monkeypatch.setattr("fastpitch.speaking.runtime._runner", runner)
+    monkeypatch.setattr("fastpitch.speaking.runtime.runner", runner)
     return lengths
 
 

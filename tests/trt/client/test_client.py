@@ -88,12 +88,12 @@ def test_many_clients_are_measured_and_none_gets_another_s_answer(server, jasper
 
 
 def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips, monkeypatch, capsys):
-    asked = Server._asked
+    asked = Server.asked
 
     def without_metrics(self, method, path, *rest, **how):
         return asked(self, method, path.replace("/metrics", "/gone"), *rest, **how)
 
-    monkeypatch.setattr(Server, "_asked", without_metrics)
+    monkeypatch.setattr(Server, "asked", without_metrics)
     cfg = ClientConfig(action="measure", inputs=(str(clips[0]),), url=server.url, clients=1, seconds=0.2)
     assert main(cfg) == 0
     told = capsys.readouterr().out

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from common.export import ExportGraph, encoded
 from trt.conversion import ExportError, converted
 from trt.quantisation.ranges import best_range
-from trt.quantisation.reduced import Quantisation, _of_places, checked, noisy, to_float16, to_int8
+from trt.quantisation.reduced import Quantisation, checked, noisy, of_places, to_float16, to_int8
 
 METADATA = encoded(labels=["a", "b", "c", " ", "<blank>"], blank=4, separator=" ")
 
@@ -208,5 +208,5 @@ def test_places_are_counted_in_single_precision_also_where_what_is_heard_says_ho
         make("Add", ["pace", "pace"], ["twice"], "adds"),
     ]
     graph = onnx.helper.make_graph(nodes, "g", [value("pace", single, [])], [value("twice", single, [])])
-    assert "ranges" in _of_places(graph)
-    assert "adds" not in _of_places(graph)
+    assert "ranges" in of_places(graph)
+    assert "adds" not in of_places(graph)

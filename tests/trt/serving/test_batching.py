@@ -16,7 +16,7 @@ def batched(requests, *, delay_seconds=0.05, most=4, run=None):
         batcher = Batcher(
             run or (lambda batch: [float(x_N[0]) for x_N in batch]), delay_seconds=delay_seconds, most=most
         )
-        batcher._seen = sizes.append
+        batcher.seen = sizes.append
         batcher.start()
         try:
             asked = [batcher(np.array([float(value)])) for value in requests]

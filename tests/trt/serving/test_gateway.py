@@ -164,7 +164,7 @@ def test_a_text_whose_client_has_gone_is_not_spoken_any_further(server):
     connection.close()
     server.comes_to_rest()
     spoken = server.gateway.metrics.total("speech_spoken_seconds_total")
-    assert len(server.gateway.speaking._lane) == 0
+    assert len(server.gateway.speaking.lane) == 0
     time.sleep(0.3)
     assert server.gateway.metrics.total("speech_spoken_seconds_total") == spoken
 

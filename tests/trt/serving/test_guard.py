@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trt.serving.guard import Guard, _Exchange, while_connected
+from trt.serving.guard import Exchange, Guard, while_connected
 from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError, give_memory_back
 from trt.serving.metrics import Metrics
 
@@ -65,7 +65,7 @@ def test_a_body_that_is_refused_does_not_stay_until_garbage_is_collected():
 
     async def refused() -> weakref.ref:
         try:
-            await _Exchange(guard, {}, receive, None).receive()
+            await Exchange(guard, {}, receive, None).receive()
         except RequestError as error:
             return weakref.ref(error)
 

@@ -52,7 +52,7 @@ def test_a_signal_ends_a_server_that_is_not_ready_yet(model, number, monkeypatch
 
     monkeypatch.setattr(gateway, "start", starts)
     monkeypatch.setattr(gateway, "stop", stops)
-    assert asyncio.run(asyncio.wait_for(serve._until_signal(gateway, ServeConfig(asr=model, port=0)), 30)) == 0
+    assert asyncio.run(asyncio.wait_for(serve.until_signal(gateway, ServeConfig(asr=model, port=0)), 30)) == 0
     assert stopped == [number]
 
 

@@ -117,7 +117,7 @@ def test_memory_is_what_is_kept_and_what_a_call_takes_beside_that_of_ours(tmp_pa
     kept = {"ours": megabytes(6), "hourglass": megabytes(1)}
     sides = {name: Side(lambda: megabytes(2).sum(), lambda name=name: [kept[name]]) for name in kept}
     timings = {name: Timings([1.0]) for name in kept}
-    ours, hourglass = measure._rows(quick(tmp_path), 2, sides, timings, torch.device("cpu"))
+    ours, hourglass = measure.rows_of(quick(tmp_path), 2, sides, timings, torch.device("cpu"))
     assert (ours["peak_memory_mib"], ours["memory_mib"], hourglass["memory_mib"]) == (2, 8, 3)
     assert hourglass["memory_percent_of_ours"] == pytest.approx(37.5, abs=0.1)
 

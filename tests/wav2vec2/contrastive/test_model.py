@@ -270,7 +270,7 @@ def test_data_parallel_training_does_not_wait_for_layers_that_were_left_out(tmp_
         parallel = torch.nn.parallel.DistributedDataParallel(model)  # an error at the second step if any was unused
         audio_BN, _ = audio_batch((8000,))
         for seed in range(3):
-            assert not all(model.wav2vec2.encoder._kept(seed))
+            assert not all(model.wav2vec2.encoder.kept_layers(seed))
             loss = parallel(
                 audio_BN, None, [targets_for([8000])], objective=ObjectiveConfig(), temperature=2.0, seed=seed
             )

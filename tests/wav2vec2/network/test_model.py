@@ -159,7 +159,7 @@ def test_normalised_audio_is_that_of_layer_norm_over_the_utterance_alone():
 def test_a_left_out_layer_has_no_effect_and_its_parameters_get_gradients_of_zero():
     model = lively(Wav2Vec2(small_config(), replace(QUIET, layer_drop=0.5))).train()
     audio_BN, _ = audio_batch((8000,))
-    seed = next(s for s in range(100) if model.encoder._kept(s) == [True, False, True, True])
+    seed = next(s for s in range(100) if model.encoder.kept_layers(s) == [True, False, True, True])
     x_BSD = model(audio_BN, seed=seed).x_BSD
     x_BSD.sum().backward()
     assert all(parameter.grad is not None for name, parameter in model.named_parameters() if "mask" not in name)
@@ -172,10 +172,10 @@ def test_a_left_out_layer_has_no_effect_and_its_parameters_get_gradients_of_zero
 
 def test_layers_are_left_out_as_often_as_asked_for_by_seed_and_never_in_evaluation():
     encoder = Wav2Vec2(small_config(), replace(QUIET, layer_drop=0.3)).encoder.train()
-    kept = torch.tensor([encoder._kept(seed) for seed in range(2000)])
+    kept = torch.tensor([encoder.kept_layers(seed) for seed in range(2000)])
     assert kept.float().mean(0).sub(0.7).abs().max() < 0.04
-    assert encoder._kept(5) == encoder._kept(5)
-    assert all(encoder.eval()._kept(0))
+    assert encoder.kept_layers(5) == encoder.kept_layers(5)
+    assert all(encoder.eval().kept_layers(0))
 
 
 def test_checkpointed_activations_give_the_same_gradients():

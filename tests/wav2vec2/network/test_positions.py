@@ -38,10 +38,10 @@ def test_what_inference_keeps_is_given_up_when_weights_change():
     x_BSD = torch.randn(2, 30, 32)
     with torch.inference_mode():
         first = positions(x_BSD)
-        kept = positions._kept._found
+        kept = positions.kept.found
         assert kept is not None
         assert torch.equal(positions(x_BSD), first)
-        assert positions._kept._found is kept
+        assert positions.kept.found is kept
     with torch.no_grad():
         positions.norm *= 2
         torch.testing.assert_close(positions(x_BSD), direct(positions, x_BSD), atol=1e-5, rtol=1e-5)
@@ -77,7 +77,7 @@ def test_weights_that_cannot_tell_of_changes_are_not_relied_upon():
     with torch.inference_mode():
         positions = lively(PositionalConv(small_config()))
         positions(torch.randn(2, 30, 32))
-        assert positions._kept._found is None
+        assert positions.kept.found is None
 
 
 def test_in_float64_it_is_computed_in_float64():

@@ -38,7 +38,7 @@ class Infer:
 
     def __init__(self, host: str, port: int):
         self._host, self._port = host, port
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def __call__(self, model: str, inputs: dict[str, np.ndarray], output: str) -> np.ndarray:
         """One output of a model. Raises RefusalError where the server refuses, RequestError where it is not there."""
@@ -75,7 +75,7 @@ class Infer:
             raise RequestError(500, f"Triton answers what cannot be read: {error!r}", code="engine_error") from None
 
     async def _asked(self, parts: list[bytes]) -> tuple[int, dict[str, str], bytes]:
-        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection(self._host, self._port)
+        reader, writer = self.idle.pop() if self.idle else await asyncio.open_connection(self._host, self._port)
         try:
             writer.writelines(parts)
             await writer.drain()
@@ -83,13 +83,13 @@ class Infer:
         except BaseException:  # of one who is cancelled too: nobody reads what comes then
             writer.close()
             raise
-        self._idle.append((reader, writer))
+        self.idle.append((reader, writer))
         return answer
 
     def close(self) -> None:
         """Closes the connections that nobody uses."""
-        while self._idle:
-            self._idle.pop()[1].close()
+        while self.idle:
+            self.idle.pop()[1].close()
 
 
 class Remote:

@@ -70,12 +70,12 @@ class Triton:
         """
         self._served, self._wheel = served, find_wheel()
         self._python_home, self._libraries = find_python()
-        self._source = served if isinstance(served, Path) else hub.located(served.model)
-        if not self._source.exists():
-            raise ModelError(f"{self._source}: no such file; expected an ONNX file of trt.export, or a checkpoint")
-        self.http_port, self.grpc_port, self.metrics_port = _free(ports)
-        self._folder: Folder | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.source = served if isinstance(served, Path) else hub.located(served.model)
+        if not self.source.exists():
+            raise ModelError(f"{self.source}: no such file; expected an ONNX file of trt.export, or a checkpoint")
+        self.http_port, self.grpc_port, self.metrics_port = free(ports)
+        self.folder: Folder | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._is_stopped = threading.Event()
 
     def start(self, tell: Callable[[str], None]) -> None:
@@ -83,13 +83,13 @@ class Triton:
 
         `stop` may be called meanwhile, by another thread.
         """
-        self._folder = Folder()
+        self.folder = Folder()
         try:
-            self._lay_out(self._folder.path)
-            self._process = self._launched(self._folder.path)
+            self._lay_out(self.folder.path)
+            self.process = self._launched(self.folder.path)
             ends = time.monotonic() + START_SECONDS
             while not self._is_ready():
-                if self._process.poll() is not None or self._is_stopped.is_set() or time.monotonic() > ends:
+                if self.process.poll() is not None or self._is_stopped.is_set() or time.monotonic() > ends:
                     raise EngineAbsentError(f"Triton did not start: {self._problems()}")
                 time.sleep(0.1)
         except BaseException as error:
@@ -101,7 +101,7 @@ class Triton:
         where = f"HTTP {self.http_port}, gRPC {self.grpc_port}, metrics {self.metrics_port}"
         voice = self._served.voice if isinstance(self._served, Served) else None
         beside = "" if voice is None else f", {voice[0]} with {voice[1]} as {VOICE!r}"
-        tell(f"Triton runs {self._source} as {MODEL!r}{beside}, of this machine alone: {where}")
+        tell(f"Triton runs {self.source} as {MODEL!r}{beside}, of this machine alone: {where}")
 
     @property
     def speaks(self) -> bool:
@@ -110,22 +110,22 @@ class Triton:
 
     def runs(self) -> bool:
         """Whether the process is there."""
-        return self._process is not None and self._process.poll() is None
+        return self.process is not None and self.process.poll() is None
 
     def stop(self) -> None:
         """Ends it, and removes its folder and shared memory."""
         self._is_stopped.set()
-        if self._process is not None:
-            self._process.terminate()
+        if self.process is not None:
+            self.process.terminate()
             try:
-                self._process.wait(STOP_SECONDS)
+                self.process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:  # its own limit for requests under way was longer
-                self._process.kill()
-                self._process.wait()
+                self.process.kill()
+                self.process.wait()
             with contextlib.suppress(ProcessLookupError):  # its stub outlives a server that was killed
-                os.killpg(self._process.pid, signal.SIGKILL)
-        if self._folder is not None:
-            self._folder.remove()
+                os.killpg(self.process.pid, signal.SIGKILL)
+        if self.folder is not None:
+            self.folder.remove()
 
     def _lay_out(self, folder: Path) -> None:
         backend = folder / "backends" / "python"
@@ -135,7 +135,7 @@ class Triton:
                 shutil.copy2(source, backend / source.name)
         (backend / self._wheel.stub.name).chmod(0o755)
         if isinstance(self._served, Served):
-            _write_models(self._served._replace(model=self._source), folder / "models")
+            _write_models(self._served._replace(model=self.source), folder / "models")
 
     def _launched(self, folder: Path) -> "subprocess.Popen[bytes]":
         libraries = os.pathsep.join([str(self._wheel.libraries), *self._libraries])
@@ -166,8 +166,8 @@ class Triton:
         return False
 
     def _problems(self) -> str:
-        assert self._folder is not None
-        lines = (self._folder.path / "log").read_text(errors="replace").splitlines()
+        assert self.folder is not None
+        lines = (self.folder.path / "log").read_text(errors="replace").splitlines()
         found = [line for line in lines if line.startswith(("E", "error:"))] or lines[-3:]
         return " ".join(" ".join(found).replace("\\n", " ").split())[:800] or "it says nothing"
 
@@ -267,7 +267,8 @@ def site_packages() -> list[str]:
     return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
-def _free(ports: Sequence[int]) -> list[int]:
+def free(ports: Sequence[int]) -> list[int]:
+    """The numbers of these ports, 0 for any that is free. Raises EngineAbsentError for one that is taken."""
     with contextlib.ExitStack() as stack:
         found = []
         for port in ports:

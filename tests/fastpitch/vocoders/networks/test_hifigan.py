@@ -173,7 +173,7 @@ def test_frequencies_that_no_mel_filter_hears_are_not_corrected():
     time_N = torch.arange(40 * 256) / TTS.sample_rate
     for hz, kept in ((9500, 1.0), (1000, 0.1)):
         tone_1N = 0.1 * torch.sin(2 * torch.pi * hz * time_N)[None]
-        found_1N = generator._corrected(tone_1N, quiet_BTM, keep_BT1)
+        found_1N = generator.corrected(tone_1N, quiet_BTM, keep_BT1)
         middle = slice(2048, -2048)
         assert found_1N[0, middle].std() / tone_1N[0, middle].std() == pytest.approx(kept, rel=0.05)
 

@@ -91,18 +91,18 @@ def test_the_first_corrections_leave_the_phases_of_high_frequencies_of_a_voice()
     voice_1N = 0.1 * harmonics(200.0, count=50)
     spectrum_BTK = stft(voice_1N, WINDOW_S, HOP)
     wanted_BTM = torch.rand(1, 40, 80)
-    pulsed = generator._pulsed(voice_1N, spectrum_BTK.angle(), keep_BT1)
+    pulsed = generator.pulsed(voice_1N, spectrum_BTK.angle(), keep_BT1)
     assert pulsed.steady_corrections == 2
     assert pulsed.is_steady_BTK[0, 10].sum() == 513 - 140  # 3 kHz is between the 139th and the 140th
-    blurred_1N = generator._corrected(voice_1N, wanted_BTM, keep_BT1)
-    said_1N = generator._corrected(voice_1N, wanted_BTM, keep_BT1, pulsed)
+    blurred_1N = generator.corrected(voice_1N, wanted_BTM, keep_BT1)
+    said_1N = generator.corrected(voice_1N, wanted_BTM, keep_BT1, pulsed)
     apart = [
         (stft(audio_1N, WINDOW_S, HOP)[:, 8:-8] * pulsed.phases_BTK[:, 8:-8].conj()).angle()[..., 150:].abs().mean()
         for audio_1N in (blurred_1N, said_1N)
     ]
     assert apart[1] < 0.8 * apart[0]
     never = pulsed._replace(steady_corrections=0)
-    assert torch.equal(generator._corrected(voice_1N, wanted_BTM, keep_BT1, never), blurred_1N)
+    assert torch.equal(generator.corrected(voice_1N, wanted_BTM, keep_BT1, never), blurred_1N)
 
 
 def test_pulses_of_a_pitch_that_is_given_are_one_train_of_which_a_piece_is_the_same():

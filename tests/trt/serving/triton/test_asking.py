@@ -34,7 +34,7 @@ def heard(head: bytes, tensor: bytes = b"", status: str = "200 OK") -> Transcrip
         reader.feed_data(f"HTTP/1.1 {status}\r\n{lengths}".encode() + head + tensor)
         reader.feed_eof()
         infer = Infer("127.0.0.1", 1)
-        infer._idle.append((reader, Writer()))
+        infer.idle.append((reader, Writer()))
         return await Remote(infer)(np.zeros(3, np.float32))
 
     return asyncio.run(ask())
