@@ -88,7 +88,9 @@ def assert_levels_and_durations(tts: Any, voice: Any) -> None:
         assert len(of_word.samples_N) - len(of_word.word_N) == rest
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=() if p.stem == "quickstart" else pytest.mark.slow) for p in SHIPPED]
+)
 def test_level_and_duration_of_every_shipped_configuration(path):
     cfg = config.load(Config, path)
     torch.manual_seed(0)

@@ -61,6 +61,7 @@ def test_one_tensor_as_example_of_two_inputs_is_refused():
         converted(graph_of(Scaled(), {"x_BF": example, "pace_B1": example}))
 
 
+@pytest.mark.slow
 def test_an_input_that_nothing_depends_on_is_refused():
     class Deaf(nn.Module):
         def forward(self, x_BF: Tensor, pace_B1: Tensor) -> tuple[Tensor]:

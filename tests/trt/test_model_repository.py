@@ -77,6 +77,7 @@ def steps_of(folder: Path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["samples", "features"])
 def test_the_steps_give_what_the_recogniser_gives(exported, jasper, clips, tmp_path, source):
     main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / f"{source}.onnx", backend="python"))

@@ -99,6 +99,7 @@ def language_model(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [

@@ -308,6 +308,7 @@ def test_trimming_keeps_the_samples_that_librosa_keeps(pieces, top_db):
     assert trimmed.start == start
 
 
+@pytest.mark.slow
 def test_trimming_real_speech_keeps_the_samples_that_librosa_keeps():
     librosa = pytest.importorskip("librosa")
     for path in sorted(shared("data/librispeech-mini/LibriSpeech").rglob("*.flac"))[:20]:

@@ -39,6 +39,7 @@ utterances_ = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(utterances_, max_size=6))
 def test_what_was_put_in_comes_out(tmp_path_factory, utterances):

@@ -366,6 +366,7 @@ def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monke
         stores._store_of.cache_clear()
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_can_do():
     ran = subprocess.run(
         [sys.executable, "-m", "common.data.shards", "mend"], capture_output=True, text=True, check=False

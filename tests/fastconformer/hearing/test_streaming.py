@@ -314,6 +314,7 @@ def test_what_is_wrong_with_a_feed_is_an_error_of_its_own_stream(speech):
     assert plain(fed(spoiled, speech, [9_000])) == plain(offline(pool.asr, speech))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_streams_of_many_threads_find_what_each_finds_alone(speech, is_streaming):
     asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
@@ -353,6 +354,7 @@ def test_a_feed_of_an_hour_lets_others_by_and_can_be_awaited(speech):
         whole.result(timeout=1 + time.monotonic() - began)
 
 
+@pytest.mark.slow
 def test_what_streams_hold_is_free_however_they_end(speech):
     asr = streaming(0)
     pool = asr.pool(idle_seconds=3.0)

@@ -24,7 +24,7 @@ DURATIONS = (0, 1, 2, 3, 4)
 WITHOUT_NATIVE = "numpy"
 
 
-@pytest.fixture(params=["native", WITHOUT_NATIVE])
+@pytest.fixture(params=["native", pytest.param(WITHOUT_NATIVE, marks=pytest.mark.slow)])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == WITHOUT_NATIVE:
         monkeypatch.setattr(decoder, "functions", lambda: None)

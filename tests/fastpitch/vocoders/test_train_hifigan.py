@@ -124,6 +124,7 @@ def test_a_run_makes_the_generator_of_its_checkpoint(first, tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_a_voice_by_its_name(first, tmp_path, monkeypatch):
     cfg, _ = first
     weights = {name: weight.half() for name, weight in state_of(cfg.output_dir)["generator"].items()}

@@ -125,6 +125,7 @@ def test_a_body_has_a_time_as_a_whole_and_so_has_an_answer(attacked):
     attacked.comes_to_rest()
 
 
+@pytest.mark.slow
 def test_a_recording_counts_by_what_it_takes_to_decode(attacked):
     file = io.BytesIO()
     soundfile.write(file, np.zeros((192_000 * 80, 8), np.int16), 192_000, format="FLAC")
@@ -136,6 +137,7 @@ def test_a_recording_counts_by_what_it_takes_to_decode(attacked):
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_a_long_recording_lets_short_ones_by_and_stops_with_its_client(attacked):
     body, kind = form(wav(500.0))
     heard = attacked.gateway.metrics.total("speech_audio_seconds_total")

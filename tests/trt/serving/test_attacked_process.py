@@ -116,6 +116,7 @@ def test_a_full_disk_is_nothing_to_a_server(model, clips, tmp_path):
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
     command = [sys.executable, "-m", "trt.client", "transcribe", str(clips[0]), "--url", server.url]
     done = subprocess.run(

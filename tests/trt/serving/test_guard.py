@@ -12,6 +12,7 @@ from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError, gi
 from trt.serving.metrics import Metrics
 
 
+@pytest.mark.slow
 def test_memory_that_nobody_uses_goes_back_now_and_then_where_libc_can_do_that(monkeypatch):
     monkeypatch.setattr("trt.serving.limits.TRIM_SECONDS", 0.01)
 

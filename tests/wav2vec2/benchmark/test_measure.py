@@ -101,6 +101,7 @@ def test_each_batch_size_has_its_rows(tmp_path):
     assert [row["batch"] for row in rows] == [1, 3]
 
 
+@pytest.mark.slow
 def test_a_side_that_does_not_fit_into_the_memory_is_told_and_left_out(capsys):
     def too_much():
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -151,6 +151,7 @@ def test_whatever_configuration_transformers_runs_gives_the_same_outputs_both_wa
     check_both_ways(*drawn(seed), tmp_path)
 
 
+@pytest.mark.slow
 def test_wavlm_of_more_buckets_than_its_distance_needs_gives_the_same_outputs(tmp_path):
     check_both_ways("WavLM", {"num_buckets": 320, "max_bucket_distance": 64}, tmp_path)
 
