@@ -3,7 +3,7 @@
 N n-grams of one order n.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -174,25 +174,3 @@ def _problem(path: Path, text: bytes, order: int, size: int, place: Place, statu
 
 def _shown(line: bytes) -> str:
     return repr(line[:80].decode(errors="replace").strip())
-
-
-def log10_prob(model: BackoffModel, index: "NgramIndex", history: Sequence[int], word: int) -> float:
-    """log10 p(word | history), by the definition: for tests and small work."""
-    history = tuple(history)[max(0, len(history) - model.order + 1) :]
-    backoff = 0.0
-    while (*history, word) not in index:
-        backoff += index.get(history, (0.0, 0.0))[1]
-        history = history[1:]
-    return backoff + index[(*history, word)][0]
-
-
-NgramIndex = dict[tuple[int, ...], tuple[float, float]]
-
-
-def index_ngrams(model: BackoffModel) -> NgramIndex:
-    """{n-gram: (log10 probability, log10 back-off weight)}."""
-    index: NgramIndex = {}
-    for level in model.levels:
-        values = zip(level.log10_prob.tolist(), level.log10_backoff.tolist(), strict=True)
-        index.update(zip(map(tuple, level.words.tolist()), values, strict=True))
-    return index

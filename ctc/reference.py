@@ -4,7 +4,6 @@ Shapes: T frames, B utterances, V classes, L labels of one utterance.
 Source: Graves et al., Connectionist Temporal Classification, ICML 2006.
 """
 
-import itertools
 import math
 
 import torch
@@ -129,56 +128,6 @@ def padded_targets(targets: Tensor, target_lengths_B: Tensor, longest: int) -> T
     starts_B = target_lengths_B.cumsum(0) - target_lengths_B
     index_BL = starts_B[:, None] + torch.arange(longest, device=targets.device)
     return targets[index_BL.clamp(max=targets.numel() - 1)]
-
-
-def brute_force_loss(logits_TV: Tensor, labels: list[int], blank: int = 0) -> Tensor:
-    """Loss of one tiny utterance: minus the log of the summed probability of all V**T paths. Differentiable."""
-    log_probs_TV = logits_TV.double().log_softmax(dim=1)
-    frames, classes = logits_TV.shape
-    scores = [
-        sum((log_probs_TV[t, k] for t, k in enumerate(path)), start=logits_TV.new_zeros((), dtype=torch.float64))
-        for path in itertools.product(range(classes), repeat=frames)
-        if collapse(path, blank) == labels
-    ]
-    if not scores:
-        return logits_TV.new_full((), math.inf, dtype=torch.float64)
-    return -torch.logsumexp(torch.stack(scores), dim=0)
-
-
-def brute_force_star_loss(logits_TV: Tensor, targets: list[int], star: int, blank: int = 0) -> Tensor:
-    """`star_losses` of one tiny utterance from every sequence of classes and every way to give its frames away."""
-    log_probs_TV = logits_TV.double().log_softmax(dim=1)
-    frames, classes = logits_TV.shape
-    labels, is_star = split_stars(targets, star)
-    places = range(2 * len(labels) + 1)  # gap 0, label 0, gap 1, ...
-
-    def follows(place: int, before: int) -> bool:
-        skips_gap = place % 2 == 1 and place - before == 2 and labels[place // 2] != labels[before // 2]
-        return place - before in (0, 1) or skips_gap
-
-    def holds(place: int, k: int) -> bool:
-        return k == labels[place // 2] if place % 2 else k == blank or is_star[place // 2]
-
-    given = [
-        way
-        for way in itertools.product(places, repeat=frames)
-        if all(follows(place, before) for before, place in itertools.pairwise((0, *way)))
-        and (0, *way)[-1] >= 2 * len(labels) - 1
-    ]
-    scores = [
-        sum((log_probs_TV[t, k] for t, k in enumerate(path)), start=logits_TV.new_zeros((), dtype=torch.float64))
-        for path in itertools.product(range(classes), repeat=frames)
-        for way in given
-        if all(holds(place, k) for place, k in zip(way, path, strict=True))
-    ]
-    if not scores:
-        return logits_TV.new_full((), math.inf, dtype=torch.float64)
-    return -torch.logsumexp(torch.stack(scores), dim=0)
-
-
-def collapse(path: tuple[int, ...] | list[int], blank: int = 0) -> list[int]:
-    """The labels that a path of classes spells: repetitions merged, then blanks removed."""
-    return [k for k, _ in itertools.groupby(path) if k != blank]
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

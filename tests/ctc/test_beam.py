@@ -12,13 +12,13 @@ import torch
 
 import ctc
 from ctc import _native
-from ctc.arpa import BackoffModel, Level, index_ngrams, log10_prob
+from ctc.arpa import BackoffModel, Level
 from ctc.beam import BeamOptions, search_native, search_python
 from ctc.inputs import on_host
 from ctc.ngram import estimate
 from ctc.scorer import Scorer, ScorerOptions
 from ctc.tables import NONE, ngram_automaton, phrases
-from tests.ctc.enumeration import prefix_log_probs
+from tests.ctc.enumeration import index_ngrams, log10_prob, prefix_log_probs
 
 EVERYTHING = BeamOptions(beam=4000, n_best=4000, token_log_prob=-math.inf, beam_log_prob=-math.inf)
 LABELS = ("a", "b", " ", "c")  # blank 4 is left out

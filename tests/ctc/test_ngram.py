@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from ctc import arpa
-from ctc.arpa import END, START, UNKNOWN, ArpaError, index_ngrams, log10_prob, read_arpa, write_arpa
+from ctc.arpa import END, START, UNKNOWN, ArpaError, read_arpa, write_arpa
 from ctc.ngram import FALLBACK_DISCOUNTS, estimate, read_sentences
 from ctc.tables import automaton_in_python, ngram_automaton
+from tests.ctc.enumeration import index_ngrams, log10_prob
 from tests.data import shared
 
 TEXT = [line.split() for line in ("a b a c", "b a b", "a", "c c a b a c d", "d a b a", "b b", "a b e")]
