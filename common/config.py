@@ -24,6 +24,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from common.files.atomic import decoded
 from common.interruption import discard_output, ended_by_the_user
+from common.short_help import short_help
 
 T = TypeVar("T")
 ABOUT_FILES = (
@@ -198,6 +199,11 @@ def parse_flags(
     arguments = _with_values(cls, arguments)
     arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
     markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
+    if "--help-all" in arguments:
+        arguments = ["--help"]
+    elif hasattr(cls, "COMMON") and {"-h", "--help"} & set(arguments):
+        print(short_help(cls, _program(), _manual(description)))
+        raise SystemExit(0)
     wanted_help = "-h" in arguments or "--help" in arguments
     try:
         with contextlib.nullcontext() if wanted_help else _captured(said):

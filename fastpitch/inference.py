@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -54,6 +54,10 @@ STREAM = Path("-")
 class InferenceConfig:
     """What to say, with which model and vocoder, how, and where the sound goes."""
 
+    COMMON: ClassVar = (
+        *("fastpitch", "vocoder", "output", "speaker", "control.pace", "control.pitch_shift_hz", "times", "report"),
+        *("device", "precision"),
+    )
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
     """Phrase files, files of text, texts in quotes, or - for standard input."""
     fastpitch: Path | None = None

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from tyro.conf import Positional, arg
 
@@ -27,6 +27,10 @@ Result = TypeVar("Result")
 class TranscriptionConfig:
     """What to transcribe, with which model, and where the result goes."""
 
+    COMMON: ClassVar = (
+        *("format", "output", "output_dir", "device", "precision", "batch_size", "channel"),
+        *("decoding.language_model", "decoding.hot_words", "decoding.beam"),
+    )
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
