@@ -1,13 +1,14 @@
 """Phrases that are read as a person would say them: how many of them, how long a sentence takes, how long an import.
 
-    python benchmarks/normalization.py [--cases FILE] [--sentences FILE] [--show] [--first SET...]
+    python benchmarks/normalization.py [--languages NAME...] [--cases FILE] [--sentences FILE] [--without SET...]
 
-The phrases stand in benchmarks/phrases: class, written, said, where [this|that] is either, and so is what stands on
-either side of " || ". Each set was written before the reader was run on it; its first try has a row of its own, since
-the classes of its faults are mended now. A phrase counts where all its words are expected ones, by the voice's reader;
-case, punctuation, hyphens and the words and, of and the are forgiven. FILE of --cases has published cases of the same
-form, with whole alternatives after " | "; they count for the labels of recognisers, and spaces are forgiven, too.
---sentences are lines whose time is taken, or LJSpeech's metadata. Appends rows to the results of benchmarks.
+The phrases stand in benchmarks/phrases, a file a language: set, author, date, class, written, said, where [this|that]
+is either, and so is what stands on either side of " || ". Sets were written before the reader was run on them, and have
+taught it since: --without trains without some sets and reads those. A phrase counts where all its words are expected
+ones, by the voice's reader; case, punctuation, hyphens and the words and, of and the are forgiven. FILE of --cases has
+published cases, class, written, said, with whole alternatives after " | "; they count for the labels of recognisers,
+and spaces are forgiven, too. --sentences are lines whose time is taken, or LJSpeech's metadata. Appends rows to the
+results of benchmarks.
 """
 
 import argparse
@@ -36,8 +37,9 @@ IMPORT = "import time; start = time.process_time(); import common.text.spoken; p
 
 
 class Case(NamedTuple):
-    """A phrase, and all that it may be read as."""
+    """A phrase, its set and class, and all that it may be read as."""
 
+    set: str
     kind: str
     written: str
     said: list[str]
@@ -53,38 +55,55 @@ class Reader(NamedTuple):
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--languages", nargs="*", help="languages to count (default: all of benchmarks/phrases)")
     parser.add_argument("--cases", type=Path, help="published cases: category, written, spoken | alternative")
     parser.add_argument("--sentences", type=Path, help="lines to take the time of (default: the English phrases)")
     parser.add_argument("--show", action="store_true", help="show the phrases that are read otherwise")
     parser.add_argument(
-        "--first", type=Path, nargs="*", help="sets to count alone, as a first try: no mend has seen them yet"
+        "--without", nargs="*", default=[], help="English sets to read with weights trained without them"
     )
     options = parser.parse_args()
-    if options.first:
-        for path in options.first:
-            report(f"{path.stem}, first try", cases(path), reader_of(path), show=options.show)
+    if options.without:
+        read_without(options.without, show=options.show)
         return
-    written: list[str] = []
-    for path in sorted(PHRASES.glob("*.tsv")):
-        phrases, reader = cases(path), reader_of(path)
-        report(path.stem, phrases, reader, show=options.show)
-        written += [case.written for case in phrases] if reader is VOICE else []
+    for language in options.languages or sorted(path.stem for path in PHRASES.glob("*.tsv")):
+        for name, group in itertools.groupby(phrases(language), lambda case: case.set):
+            report(f"{language} {name}", list(group), READERS.get(language, VOICE), show=options.show)
     if options.cases:
-        report("public cases", cases(options.cases, groups=False), LABELS, show=options.show)
+        report("public cases", published(options.cases), LABELS, show=options.show)
+    written = [case.written for case in phrases("english")]
     if options.sentences:
         written = [line.split("|")[1 if "|" in line else 0] for line in options.sentences.read_text().splitlines()]
     report_times(written)
 
 
-def cases(path: Path, *, groups: bool = True) -> list[Case]:
-    """The cases of a file; with `groups`, [this|that] within what is said, otherwise alternatives of the whole."""
+def phrases(language: str) -> list[Case]:
+    """The phrases of a language, in their order."""
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in (PHRASES / f"{language}.tsv").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("# "):
-            kind, written, said = line.split("\t")
-            whole = said.split(" || " if groups else " | ")
-            found.append(Case(kind, written, [r for w in whole for r in expanded(w)] if groups else whole))
+            name, _, _, kind, written, said = line.split("\t")
+            found.append(Case(name, kind, written, [r for whole in said.split(" || ") for r in expanded(whole)]))
     return found
+
+
+def published(path: Path) -> list[Case]:
+    """The cases of a file of class, written, said, with alternatives of the whole after a bar."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Case("", row[0], row[1], row[2].split(" | ")) for row in rows if not row[0].startswith("# ")]
+
+
+def read_without(sets: list[str], *, show: bool) -> None:
+    """Reports English sets, read with weights that have not seen them."""
+    from common.text.choose import Chooser
+    from common.text.english import reader
+    from scripts.train_reader import aligned, train
+
+    cases = phrases("english")
+    weights = train([found for case in cases if case.set not in sets and (found := aligned(case))])
+    reader.model = lambda: Chooser(weights, reader.classes())
+    for name, group in itertools.groupby((case for case in cases if case.set in sets), lambda case: case.set):
+        report(f"english {name}, trained without", list(group), VOICE, show=show)
 
 
 def expanded(said: str) -> Iterator[str]:
@@ -97,9 +116,8 @@ def misread(phrases: list[Case], reader: Reader) -> list[tuple[Case, str]]:
     """The phrases that are read otherwise than expected, and how."""
     found: list[tuple[Case, str]] = []
     for case in phrases:
-        own = EUROPEAN.get(case.kind, reader)
-        said = own.compared(own.read(case.written))
-        if said not in map(own.compared, case.said):
+        said = reader.compared(reader.read(case.written))
+        if said not in map(reader.compared, case.said):
             found.append((case, said))
     return found
 
@@ -150,13 +168,16 @@ def _append(row: dict[str, str | int | float]) -> None:
 # Readers
 
 
-def _words(said: str) -> str:
+def compared_words(said: str, *, strictly: bool = False) -> str:
+    """What is compared of a reading: its words in small letters, without those that are forgiven."""
     words = re.sub(r"[^\w']", " ", said.lower()).split()
+    if strictly:
+        return " ".join(words)
     return " ".join("a" if word == LETTER_A else word for word in words if word not in FORGIVEN)
 
 
 def _letters(said: str) -> str:
-    return _words(said).replace(" ", "").replace("'", "")
+    return compared_words(said).replace(" ", "").replace("'", "")
 
 
 def _mandarin(text: str) -> str:
@@ -189,18 +210,18 @@ DECIMAL_MARKS = {
     "de": "komma", "fr": "virgule", "es": "coma", "it": "virgola", "pt": "vírgula", "nl": "komma", "pl": "przecinek",
     "sv": "komma", "ru": "запятая",
 }  # fmt: skip
-VOICE = Reader(spoken_english, _words)
+VOICE = Reader(spoken_english, compared_words)
 LABELS = Reader(normalize_english, _letters)
 MANDARIN = Reader(_mandarin, _letters)
 
 
-EUROPEAN = {code: _european(code) for code in DECIMAL_MARKS}  # by the class of a phrase
-
-
-def reader_of(path: Path) -> Reader:
-    """What reads a set, by its name."""
-    name = path.stem.partition("_")[0]
-    return {"mandarin": MANDARIN, "labels": LABELS}.get(name, VOICE)
+CODES = {
+    "german": "de", "french": "fr", "spanish": "es", "italian": "it", "portuguese": "pt", "dutch": "nl", "polish": "pl",
+    "swedish": "sv", "russian": "ru",
+}  # fmt: skip
+READERS = {
+    "labels": LABELS, "mandarin": MANDARIN, **{language: _european(code) for language, code in CODES.items()}
+}  # fmt: skip
 
 
 if __name__ == "__main__":

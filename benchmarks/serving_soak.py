@@ -28,6 +28,7 @@ import numpy as np
 import soundfile
 import torch
 from tyro.conf import Positional, arg
+from websockets.sync.client import connect
 
 from common import config
 from common.audio import waveform
@@ -209,6 +210,35 @@ def slow_sender(port: int, huge_mb: int) -> int:
     return _sent(port, _head(100_000), FORM)
 
 
+def dripping(port: int, huge_mb: int) -> int:
+    """A body that comes a byte at a time, and never stops."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(_head(100_000) + FORM)
+        try:
+            while True:
+                connection.sendall(b"-")
+                time.sleep(0.05)
+        except OSError:
+            return 0
+
+
+def huge_json(port: int, huge_mb: int) -> int:
+    """Lists in lists without an end, where a text to speak should be."""
+    return _sent(port, _head(huge_mb * 10**6, "/v1/audio/speech", "application/json"), b"[]," * 20_000)
+
+
+def another_host(port: int, huge_mb: int) -> int:
+    """A request that a page of another name makes a browser send."""
+    return _sent(port, b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+
+
+def captions_for_nobody(port: int, huge_mb: int) -> int:
+    """Sound to caption, much faster than it is spoken, of a client that goes at once."""
+    with connect(f"ws://127.0.0.1:{port}/v1/audio/stream") as client:
+        client.send(random.choice([recording(30.0)[44:], bytes(3_000_000)]))
+        return 0
+
+
 TWO_HOURS = recording(7200.0, "FLAC")
 ATTACKS: dict[Callable[[int, int], int], tuple[int, ...]] = {
     vanish: (0,),
@@ -216,11 +246,15 @@ ATTACKS: dict[Callable[[int, int], int], tuple[int, ...]] = {
     too_large_chunked: (413, 408, 0),
     garbage: (400, 0),
     no_recording: (400,),
-    wrong_type: (400, 404),
+    wrong_type: (400, 404, 413),
     two_hours: (413,),
     many_parts: (400,),
     half_a_head: (0,),
     slow_sender: (408,),
+    dripping: (0,),
+    huge_json: (413, 0),
+    another_host: (421,),
+    captions_for_nobody: (0,),
 }
 """What clients do that mean ill, and the statuses that may come of it: 0 for a connection that is closed."""
 

@@ -18,9 +18,9 @@ import sys
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from common.files.atomic import decoded
 from common.interruption import discard_output, ended_by_the_user
@@ -181,6 +181,13 @@ def _told(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error)
+
+
+def run(main: Callable[[T], Any], cls: type[T], description: str | None, *kinds: type[Exception]) -> NoReturn:
+    """A command whose flags are those of `cls`: ends with the status that `main` returns, if any, or as `reported`."""
+    with reported(*kinds):
+        status = main(parse_flags(cls, None, sys.argv[1:], description=description or ""))
+        sys.exit(status if isinstance(status, int) else 0)
 
 
 def parse_flags(

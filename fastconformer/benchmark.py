@@ -7,7 +7,6 @@ the processor's seconds, peak memory beside the samples, and word error rates of
 
 import multiprocessing
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -167,12 +166,13 @@ def _text(asr: Recognizer, cfg: LengthConfig, samples_N: np.ndarray) -> str:
 
 def _loaded(cfg: LengthConfig) -> Recognizer:
     torch.set_num_threads(1)
-    return load(
+    asr = load(
         cfg.model, device=cfg.device, precision=cfg.precision, head=cfg.head, local_attention=cfg.local_attention,
         normalize_seconds=cfg.normalize_seconds,
     )  # fmt: skip
+    assert isinstance(asr, Recognizer), "chunks with context are for transducers and CTC"
+    return asr
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, ManifestError):
-        main(config.parse_flags(LengthConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, LengthConfig, __doc__, CheckpointError, ManifestError)

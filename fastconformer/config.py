@@ -9,14 +9,16 @@ from common.augmentation import SpecAugmentConfig
 from common.config import check_not_negative, check_positive, check_shares
 from common.data.digest import Changed
 from common.data.joining import JoinConfig
+from common.data.mixing import MixConfig
+from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.features import NEMO, LogMelConfig
-from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
-from common.training.course import EveryConfig, check_batches
+from common.training.course import EveryConfig, check_batches, check_budget
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
+from fastconformer.attention.config import AttentionConfig
 from fastconformer.transducer.weights import Activation
 
 
@@ -59,11 +61,14 @@ class EncoderConfig:
     """Length of a chunk of "chunked_right"; 0 for all in one."""
     dropout: float = 0.1
     """Probability of zeroing an activation in training."""
+    adapter_width: int = 0
+    """Inner width of a linear adapter after each block, which starts as nothing; 0 for none."""
     attention_dropout: float = 0.1
     """Probability of zeroing an attention weight in training."""
 
     def __post_init__(self) -> None:
         check_positive(self, "layers", "heads", "kernel", "expansion", "subsampling", "subsampling_channels")
+        check_not_negative(self, "adapter_width")
         check_shares(self, "dropout", "attention_dropout")
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width = {self.width}, heads = {self.heads}: expected an even multiple of the heads")
@@ -77,11 +82,12 @@ class EncoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """An encoder and its heads: a transducer (RNN-T or TDT), CTC, or both."""
+    """An encoder and its heads: a transducer (RNN-T or TDT) or an attention decoder, CTC, or one of them and CTC."""
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     transducer: Literal["tdt", "rnnt", "none"] = "tdt"
     """Transducer: with tokens and durations (TDT), tokens alone (RNN-T), or none."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
     ctc: bool = True
     """Whether there is a CTC head."""
     pieces: int = 1024
@@ -102,8 +108,10 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_positive(self, "pieces", "prediction_width", "prediction_layers", "joint_width")
         check_shares(self, "head_dropout")
-        if self.transducer == "none" and not self.ctc:
-            raise ValueError("a model needs a head: expected transducer = tdt or rnnt, or ctc = true")
+        if self.transducer != "none" and self.attention.layers:
+            raise ValueError("transducer and attention decoder in one model: expected transducer = none beside layers")
+        if self.transducer == "none" and not self.ctc and not self.attention.layers:
+            raise ValueError("a model needs a head: expected transducer = tdt or rnnt, attention.layers, or ctc = true")
         if list(self.durations) != sorted({d for d in self.durations if d >= 0}) or max(self.durations, default=0) < 1:
             raise ValueError(f"durations = {self.durations}: expected frames in ascending order, one above 0")
 
@@ -141,8 +149,10 @@ class DataConfig:
     piece_kind: Literal["unigram", "bpe"] = "unigram"
     """Algorithm that learns model.pieces pieces from the training texts; a checkpoint to start from has its own."""
     speed: SpeedConfig = field(default_factory=SpeedConfig)
+    perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
     changed: Changed = "refuse"
     """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
@@ -205,6 +215,8 @@ class Config:
     """Optimiser step at which this job saves and stops, 0 for none; the schedule is not affected."""
     batch_size: int = 16
     """Utterances per process and optimiser step."""
+    batch_seconds: float = 0.0
+    """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
     grad_accumulation: int = 1
     """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
     sync_batch_norm: bool = True
@@ -221,18 +233,27 @@ class Config:
     """Whether the run goes on from the newest checkpoint in output_dir, if there is one."""
     checkpoint: Path | None = None
     """Model to start from (ours, .nemo, a Hugging Face folder or hub name)."""
-    from_checkpoint: FromCheckpoint = "architecture"
+    from_checkpoint: Literal["architecture", "encoder", "half", "any"] = "architecture"
     """Parts of `checkpoint` that a new run takes. architecture: its model (with its pieces) and
-    features, in place of those configured, and all weights;
+    features, in place of those configured, and all weights; encoder: its encoder and features, with new heads for
+    model.pieces new pieces;
     half: weights that fit the configured model, at least half of the checkpoint; any: weights that fit, however few."""
+    learns: Literal["all", "heads", "adapters"] = "all"
+    """Parts that learn. heads: the encoder stays as it is, running statistics too; adapters: only those of the encoder
+    (model.encoder.adapter_width) learn, and all else stays."""
     every: EveryConfig = field(default_factory=EveryConfig)
     keep_epochs: tuple[int, ...] = ()
     """Epochs whose checkpoints are kept, besides the last two and the best."""
+    dry_run: bool = False
+    """Whether only one step is made, on the longest batch, to see whether it fits in memory."""
     tensorboard: bool = True
     """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "seed", "epochs_this_job", "steps")
+        check_not_negative(self, "seed", "epochs_this_job", "steps", "batch_seconds")
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
+        check_budget(self.batch_seconds, self.data.max_seconds)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
+        if self.learns == "adapters" and not self.model.encoder.adapter_width:
+            raise ValueError("learns = adapters: the encoder has none; expected model.encoder.adapter_width above 0")

@@ -48,6 +48,7 @@ def speech_dataset(
         sample_rate=cfg.features.sample_rate,
         keep=cfg.features.keeper(),
         speed=cfg.data.speed if training else None,
+        perturbation=cfg.data.perturbation if training else None,
         silence=cfg.data.silence if training else None,
         join=cfg.data.join if training else None,
         seed=cfg.seed,

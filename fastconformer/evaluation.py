@@ -5,7 +5,6 @@ none is counted twice or missing. What cannot be read is named in one line each 
 """
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +13,20 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
+from common.config import ConfigError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, read_sources
 from common.devices import distributed
 from common.devices.precision import Precision
 from common.recognition import writing
-from common.recognition.scoring import EvaluationError, report
+from common.recognition.scoring import Evaluation, EvaluationError, report
 from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
-from fastconformer.recognizer import Head, Recognizer, load
+from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.prompt import Wanted
+from fastconformer.listening import Listener
+from fastconformer.recognizer import Head, load
 from fastconformer.transducer.decoder import check_max_symbols
 from fastconformer.validation import evaluate
 
@@ -47,7 +50,14 @@ class EvaluationConfig:
     hypotheses: Path | None = None
     """File for one JSON object per utterance: id, reference, hypothesis."""
     head: Head = "auto"
-    """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
+    """Head that decodes in hybrid models: transducer, attention or ctc; by default not ctc."""
+    source_language: str | None = None
+    """Language that is spoken, of models with an attention decoder, where an utterance has no source_lang."""
+    target_language: str | None = None
+    """Language that is written, where an utterance has no target_lang; by default the one that is spoken. Of
+    translations BLEU and chrF are printed as well."""
+    punctuation: bool = True
+    """Whether an attention decoder writes capitals and punctuation, where an utterance has no pnc."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     ema: bool | None = None
@@ -82,6 +92,9 @@ def main(cfg: EvaluationConfig) -> int:
         asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
         normalized = compared if cfg.normalize_text else _stripped
+        wanted = Wanted(
+            source_language=cfg.source_language, target_language=cfg.target_language, punctuation=cfg.punctuation
+        )
         dataset, problems = _dataset(asr, cfg, normalized)
         (result,) = evaluate(
             asr,
@@ -91,8 +104,31 @@ def main(cfg: EvaluationConfig) -> int:
             batch_size=cfg.batch_size,
             workers=cfg.workers,
             max_symbols=cfg.max_symbols,
+            wanted=wanted,
         )
+        if isinstance(asr, AttentionRecognizer) and world.is_main:
+            _print_translations(result, dataset, wanted)
         return report(result, dataset, problems, world, hypotheses=cfg.hypotheses)
+
+
+def _print_translations(result: Evaluation, dataset: SpeechDataset, wanted: Wanted) -> None:
+    """BLEU and chrF of the utterances whose text is in another language than the speech. Raises ConfigError."""
+    own = [wanted.with_entry(dict(dataset.utterances[row].wanted)) for row in result.rows]
+    pairs = [
+        (hypothesis, reference)
+        for hypothesis, reference, one in zip(result.hypotheses, result.references, own, strict=True)
+        if one.is_translation
+    ]
+    if not pairs:
+        return
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+    except ImportError:
+        raise ConfigError("scores of translations need the package sacrebleu: pip install sacrebleu") from None
+    hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
+    for metric in (BLEU(), CHRF()):
+        print(f"{metric.corpus_score(hypotheses, [references])}, of {len(pairs)} translations")
 
 
 def _stripped(text: str) -> str:
@@ -104,9 +140,7 @@ def _no_labels(_text: str) -> list[int]:
     return []
 
 
-def _dataset(
-    asr: Recognizer, cfg: EvaluationConfig, normalized: Callable[[str], str]
-) -> tuple[SpeechDataset, list[str]]:
+def _dataset(asr: Listener, cfg: EvaluationConfig, normalized: Callable[[str], str]) -> tuple[SpeechDataset, list[str]]:
     sources = [str(path.absolute()) for path in cfg.manifests]
     advice = "name others after the model"
     utterances, problems = read_sources(sources, root=cfg.root, on_error="skip", training=False, advice=advice)
@@ -116,5 +150,4 @@ def _dataset(
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, EvaluationError, ManifestError):
-        sys.exit(main(config.parse_flags(EvaluationConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, EvaluationConfig, __doc__, CheckpointError, EvaluationError, ManifestError)

@@ -120,7 +120,7 @@ def transcript_of(
 ) -> Transcript:
     """What a hypothesis and its alternatives, whose `words` are those of a recording, say in it."""
     alternatives = [
-        Alternative(" ".join(word.text for word in own), own, round(one.score, 4))
+        Alternative(" ".join(one.text.split()), own, round(one.score, 4))
         for one in (hypothesis, *hypothesis.alternatives)
         for own in [words(one, recording)]
     ]

@@ -5,7 +5,7 @@ manifests and corpora, whose word error rate is the last line. What cannot be tr
 exit status 1; all else is transcribed nevertheless. Run by torchrun, the processes share the recordings.
 """
 
-import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +13,20 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
+from common.config import ConfigError
 from common.devices import distributed
 from common.devices.fastest import Choice
 from common.recognition import sharding
+from common.recognition.recordings import Source
 from common.recognition.transcribing import TranscriptionConfig, status, write_all
+from common.recognition.transcripts import Transcript
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
+from fastconformer.attending import AttentionRecognizer, Times
+from fastconformer.attention.step import DecoderPrecision
 from fastconformer.hearing.long_audio import ChunkOptions
-from fastconformer.recognizer import Confidence, Head, load
+from fastconformer.listening import Confidence
+from fastconformer.recognizer import Head, Recognizer, load
 from fastconformer.transducer.decoder import check_max_symbols
 
 
@@ -31,7 +37,25 @@ class InferenceConfig(TranscriptionConfig):
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
     head: Head = "auto"
-    """Head that decodes in hybrid models: transducer or ctc; by default the transducer."""
+    """Head that decodes in hybrid models: transducer, attention or ctc; by default not ctc."""
+    source_language: str | None = None
+    """Language that is spoken, as a code such as de, or auto to identify that of each recording; for models with an
+    attention decoder, as the next ones. Keys of a manifest (source_lang, target_lang, pnc, decodercontext) come
+    first."""
+    target_language: str | None = None
+    """Language that is written; by default the one that is spoken."""
+    punctuation: bool = True
+    """Whether an attention decoder writes capitals and punctuation."""
+    times: Times = "auto"
+    """Source of the times of words of an attention decoder. tokens: those that it writes, if it learned that; ctc: its
+    CTC head; aligner: the CTC model that some archives hold besides; none: a word has the times of the stretch of audio
+    that it is in. auto: the CTC head, where there is one."""
+    context: int = 0
+    """Last words of a long recording's text that an attention decoder is told before its next stretch."""
+    decoder_precision: DecoderPrecision = "fp32"
+    """Number format of the weights of an attention decoder on a CPU: int8 and bf16 are read faster than fp32."""
+    length_penalty: float = 0.0
+    """Power of the length that scores of the attention decoder's beam search are divided by."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     language: Language = "english"
@@ -85,20 +109,46 @@ def main(cfg: InferenceConfig) -> int:
         asr = load(
             cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
             confidence=cfg.confidence, normalize_seconds=cfg.normalize_seconds,
+            decoder_precision=cfg.decoder_precision,
         )  # fmt: skip
-        heard = asr.stream(
-            cfg.sources(found, world),
-            batch_size=cfg.batch_size,
-            **asdict(cfg.chunks),
-            max_symbols=cfg.max_symbols,
-            decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
-            on_error="skip",
-        )
+        heard = _heard(asr, cfg.sources(found, world), cfg)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
         written = write_all(found, heard, cfg, world, spelled=compared, heard=compared)
         return status(found, sum(bool(transcript.error) for transcript in written), world)
 
 
+def _heard(
+    asr: Recognizer | AttentionRecognizer, sources: Iterable[Source], cfg: InferenceConfig
+) -> Iterator[Transcript]:
+    """The transcripts of the sources. Raises ConfigError for options that are of models of another kind."""
+    if isinstance(asr, AttentionRecognizer):
+        try:
+            yield from asr.stream(
+                sources,
+                source_language=cfg.source_language,
+                target_language=cfg.target_language,
+                punctuation=cfg.punctuation,
+                times=cfg.times,
+                context=cfg.context,
+                batch_size=cfg.batch_size,
+                decoder=asr.decoder(cfg.decoding, length_penalty=cfg.length_penalty),
+                on_error="skip",
+            )
+        except ValueError as error:
+            raise ConfigError(f"{cfg.model}: {error}") from None
+        return
+    if cfg.source_language or cfg.target_language or cfg.times != "auto" or cfg.context or cfg.length_penalty:
+        told = "source_language, target_language, times, context and length_penalty are for attention decoders"
+        raise ConfigError(f"{cfg.model}: {told}; this is a model without")
+    yield from asr.stream(
+        sources,
+        batch_size=cfg.batch_size,
+        **asdict(cfg.chunks),
+        max_symbols=cfg.max_symbols,
+        decoder=asr.decoder(cfg.decoding) if cfg.decoding.searches else None,
+        on_error="skip",
+    )
+
+
 if __name__ == "__main__":
-    with config.reported(CheckpointError):
-        sys.exit(main(config.parse_flags(InferenceConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, InferenceConfig, __doc__, CheckpointError)

@@ -3,7 +3,6 @@
 The texts have a sentence per line, and are cut into pieces as the training texts of the model were.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,5 +67,4 @@ def sentences(texts: Sequence[Path], pieces: Pieces, *, names: Sequence[Path]) -
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, OSError):
-        sys.exit(main(config.parse_flags(NgramConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, NgramConfig, __doc__, CheckpointError, OSError)

@@ -6,51 +6,59 @@ the blank.
 
 import copy
 import functools
+import math
+import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from common.audio.silence import Keep
-from common.convolution import owned
 from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
-from common.devices.precision import Precision, float32_math
-from common.features import Features, LogMel, LogMelConfig
+from common.devices.precision import Precision
+from common.features import LogMel, LogMelConfig
 from common.recognition.chunks import AudioChunk
 from common.recognition.decoding import DecodingOptions
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
+from common.recognition.recordings import Recording, Source, read_ahead
 from common.recognition.tensors import padded, side_by_side
 from common.recognition.transcripts import Transcript, Word
 from common.runs import checkpoint
 from common.text.pieces import Pieces
+from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.pieces import PromptedPieces
+from fastconformer.attention.step import DecoderPrecision
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
-from fastconformer.hearing.streaming import CachedFrames, ChunkedFrames, Pool, Session
+from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames
+from fastconformer.hearing.streaming import Pool, Session
 from fastconformer.hypotheses import Hypothesis, transcript_of, words_in
-from fastconformer.network.encoder import EncodedFrames
-from fastconformer.network.fused import cast, fuse
+from fastconformer.listening import Confidence, Listener
 from fastconformer.network.model import Model
 from fastconformer.network.streaming import lookahead_of, no_such_lookahead
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import array_of
 
-Head = Literal["auto", "transducer", "ctc"]
-Confidence = Literal["probability", "entropy"]
+Head = Literal["auto", "transducer", "ctc", "attention"]
 STREAM_CHUNK_SECONDS, STREAM_LOOKAHEAD_SECONDS = 2.0, 2.0  # of models that are not made for streaming
 
 
-class Recognizer:
-    """A model with the features that it hears and the pieces that it writes; `head` is what decodes by default.
+def has_head(model: Model, head: Head) -> bool:
+    """Whether a model can decode so; "auto" is what it has."""
+    parts = {"ctc": model.ctc, "transducer": model.prediction, "attention": model.attention}
+    return head == "auto" or parts[head] is not None
+
+
+class Recognizer(Listener):
+    """A `Listener` that transcribes by a transducer or CTC; `head` is what decodes by default.
 
     `confidence` of words is that of the probabilities of their pieces, or of the entropies of these. `lookaheads` are
     the numbers of frames that a streaming model may see after a frame, its first choice first; empty where any will do.
-    `Recognizer.model` is prepared for inference. The encoder computes in `precision`, heads in float32.
     """
 
     def __init__(
@@ -66,31 +74,16 @@ class Recognizer:
         lookaheads: tuple[int, ...] = (),
         normalize_seconds: float = 0.0,
     ):
-        if not normalize_seconds >= 0:
-            raise ValueError(f"normalize_seconds = {normalize_seconds}: expected seconds, or 0 for whole recordings")
-        self.window_frames = round(normalize_seconds * features.sample_rate / features.hop_samples)
-        self.device, self.precision, self.pieces = torch.device(device), precision, pieces
-        self.config, self.feature_config = model.cfg, features
-        self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
-        self.model = fuse(model).to(self.device)
-        self.model.encoder = cast(self.model.encoder, precision)
-        owned(self.model)
-        self.log_mel = LogMel(features).to(self.device).eval()
+        super().__init__(
+            model, features, pieces, device=device, precision=precision, normalize_seconds=normalize_seconds
+        )
         if head == "auto":
             head = "ctc" if model.prediction is None else "transducer"
-        if (head == "ctc" and model.ctc is None) or (head == "transducer" and model.prediction is None):
+        if not has_head(model, head):
             raise checkpoint.CheckpointError(f"head = {head}: this model has no such head")
         self.head, self.confidence, self.lookaheads = head, confidence, lookaheads
-
-    @property
-    def sample_rate(self) -> int:
-        """Samples a second of the arrays that it hears."""
-        return self.feature_config.sample_rate
-
-    @property
-    def keep(self) -> Keep | None:
-        """What cuts pauses out of recordings and streams."""
-        return self.feature_config.keeper()
+        self._pools: weakref.WeakValueDictionary[tuple[object, ...], Pool] = weakref.WeakValueDictionary()
+        self._pools_lock = threading.Lock()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -101,29 +94,6 @@ class Recognizer:
     def chunk_seconds(self) -> float:
         """Length of the chunks, in seconds, that long recordings are heard in."""
         return ChunkOptions.chunk_seconds
-
-    @property
-    def samples_per_frame(self) -> int:
-        """Samples of audio from one encoder frame to the next."""
-        return self.feature_config.hop_samples * self.config.encoder.subsampling
-
-    @property
-    def seconds_per_frame(self) -> float:
-        """Seconds from one encoder frame to the next."""
-        return self.samples_per_frame / self.feature_config.sample_rate
-
-    def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
-        """Log-mel features, float32, of audio at feature_config.sample_rate Hz, samples_B valid samples each."""
-        with torch.no_grad():
-            given = (part.to(self.device, non_blocking=True) for part in (audio_BN, samples_B))
-            return self.log_mel(*given, window_frames=self.window_frames)
-
-    @torch.inference_mode()
-    def encode(self, features_BFT: Tensor, frames_B: Tensor) -> EncodedFrames:
-        """encoded_BSC in float32 of features with frames_B valid frames each, and how many S frames those are."""
-        with float32_math(self.precision):
-            encoded_BSC, frames_B = self.model(features_BFT.to(self.device), frames_B.to(self.device))
-        return EncodedFrames(encoded_BSC.float(), frames_B)
 
     @torch.inference_mode()
     def decode(
@@ -156,13 +126,6 @@ class Recognizer:
         if (self.head if head == "auto" else head) == "ctc":
             return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
         return of_transducer(self.model.decoder_weights(), self.pieces, options)
-
-    @torch.inference_mode()
-    def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
-        """log_probs_BSV of pieces and blank, float32. Raises ValueError for a model without CTC head."""
-        if self.model.ctc is None:
-            raise ValueError("this model has no CTC head: decode with its transducer")
-        return self.model.ctc(encoded_BSC.to(self.device)).log_softmax(-1)
 
     def transcribe(
         self,
@@ -252,11 +215,16 @@ class Recognizer:
         left_seconds: float = ChunkOptions.left_seconds,
         max_symbols: int = 10,
         decoder: SearchDecoding | None = None,
+        delay_seconds: float = 0.0,
+        idle_seconds: float = math.inf,
     ) -> Pool:
         """A pool of sessions (`session`) that share the steps of the network: hundreds of streams at once.
 
-        Options are those of `session`; words to favour are of each `Pool.session`.
+        Options are those of `session`; words to favour are of each `Pool.session`. A step that could be taken waits up
+        to `delay_seconds` for those of other streams; a session that is fed nothing for `idle_seconds` is closed.
         """
+        shared: dict[str, Any] = {"max_symbols": max_symbols, "decoder": decoder}
+        shared |= {"delay_seconds": delay_seconds, "idle_seconds": idle_seconds}
         longest = lookahead_of(self.config.encoder, self.feature_config)
         if lookahead is not None and lookahead < 0:
             raise ValueError(f"lookahead = {lookahead}: expected a number of encoder frames, at least 0")
@@ -266,11 +234,11 @@ class Recognizer:
             if error := no_such_lookahead(lookahead, self.lookaheads):
                 raise ValueError(error)
             cached = CachedFrames(self, longest if lookahead is None else lookahead)
-            return Pool(self, cached, max_symbols=max_symbols, decoder=decoder)
+            return Pool(self, cached, **shared)
         options = ChunkOptions(chunk_seconds=chunk_seconds, left_seconds=left_seconds)
         chunk, left, right = self._frames(options.chunk_seconds, options.left_seconds, STREAM_LOOKAHEAD_SECONDS)
         frames = ChunkedFrames(self, chunk=chunk, left=left, lookahead=right if lookahead is None else lookahead)
-        return Pool(self, frames, max_symbols=max_symbols, decoder=decoder)
+        return Pool(self, frames, **shared)
 
     def session(
         self,
@@ -287,13 +255,19 @@ class Recognizer:
         `lookahead`: encoder frames after a frame that it is heard with. A streaming model takes what it was trained
         with, by default its first choice, in steps of lookahead + 1 frames, and computes nothing twice. Other models
         encode chunks of `chunk_seconds` with `left_seconds` before them, and by default 2 s after them. `decoder`: see
-        the method of that name; with one transcript. `hot_words`: words or phrases to favour.
+        the method of that name; with one transcript. `hot_words`: words or phrases to favour. Sessions of the same
+        options share a pool.
         """
         words = tuple(hot_words)
-        return self.pool(
-            lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds, max_symbols=max_symbols,
-            decoder=self.decoder() if words and decoder is None else decoder,
-        ).session(hot_words=words)  # fmt: skip
+        key = (lookahead, chunk_seconds, left_seconds, max_symbols, decoder, bool(words))
+        with self._pools_lock:
+            pool = self._pools.get(key)
+            if pool is None:
+                pool = self._pools[key] = self.pool(
+                    lookahead=lookahead, chunk_seconds=chunk_seconds, left_seconds=left_seconds,
+                    max_symbols=max_symbols, decoder=self.decoder() if words and decoder is None else decoder,
+                )  # fmt: skip
+        return pool.session(hot_words=words)
 
     def decoding(self, head: Head = "auto") -> TransducerDecoding | CTCDecoding:
         """Greedy decoding by `head`, by default that of the recogniser, also of frames that come in parts."""
@@ -304,9 +278,6 @@ class Recognizer:
     @functools.cached_property
     def _decoder(self) -> Decoder:
         return Decoder(self.model.decoder_weights())
-
-    def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _pieces(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
@@ -345,17 +316,20 @@ def load(
     local_attention: tuple[int, int] | None = None,
     normalize_seconds: float = 0.0,
     noise_floor: float | None = None,
-) -> Recognizer:
+    decoder_precision: DecoderPrecision = "fp32",
+) -> "Recognizer | AttentionRecognizer":
     """The recogniser at `path`: a .nemo archive, a folder of transformers, or a checkpoint of this repository.
 
     `ema`: of ours, take the averaged weights; None takes them where there are any. `head`: of hybrid models, what
-    decodes; by default the transducer. `confidence` of words: of the probabilities of their pieces, or of entropies.
+    decodes; by default the transducer, or the attention decoder, with which it is an `AttentionRecognizer`.
+    `confidence` of words: of the probabilities of their pieces, or of entropies.
     `lookahead`: of models whose attention is in chunks, how many frames after it a frame sees, at most; one of
     `Recognizer.lookaheads`.
     `local_attention`: of models whose attention sees all frames, how many before and after it a frame sees instead.
     `normalize_seconds`: of models whose features are normalised, over how many seconds around a frame; 0 for all that
     is encoded with it. For recordings of several voices, by models of single sentences.
     `noise_floor` in place of that of its features; 0 is the original without dither.
+    `decoder_precision`: of the weights of attention decoders on a CPU, which "bf16" and "int8" round, and read faster.
     `precision`: "auto" measures (`common.devices.fastest`). Raises CheckpointError for what is missing, damaged or not
     known.
     """
@@ -380,7 +354,15 @@ def load(
         model.encoder.cfg = replace(encoder, left_frames=left, right_frames=right)
     model.cfg = replace(model.cfg, encoder=model.encoder.cfg)
 
-    def build(tried: Precision, network: Model) -> Recognizer:
+    if head == "auto" and model.attention is not None:
+        head = "attention"
+
+    def build(tried: Precision, network: Model) -> Recognizer | AttentionRecognizer:
+        if head == "attention" and isinstance(imported.pieces, PromptedPieces):
+            return AttentionRecognizer(
+                network, imported.features, imported.pieces, device=chosen, precision=tried,
+                normalize_seconds=normalize_seconds, aligner=imported.aligner, decoder_precision=decoder_precision,
+            )  # fmt: skip
         return Recognizer(
             network, imported.features, imported.pieces, device=chosen, precision=tried, head=head,
             confidence=confidence, lookaheads=imported.lookaheads, normalize_seconds=normalize_seconds,

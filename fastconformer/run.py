@@ -34,8 +34,13 @@ def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported
     A run that goes on needs no checkpoint but its own.
     """
     start = reading.read(cfg.checkpoint) if cfg.checkpoint is not None and directory.saved is None else None
-    theirs = None if start is None else replace(cfg, model=start.model, features=start.features)
-    return directory.adopted(cfg, theirs, ("model", "features")), start
+    theirs = None
+    if start is not None:  # adapters may be added to what has none
+        adapters = cfg.model.encoder.adapter_width or start.model.encoder.adapter_width
+        model = replace(start.model, encoder=replace(start.model.encoder, adapter_width=adapters))
+        theirs = replace(cfg, model=model, features=start.features)
+    part = "model.encoder" if cfg.from_checkpoint == "encoder" else "model"
+    return directory.adopted(cfg, theirs, (part, "features")), start
 
 
 class Run:
@@ -54,19 +59,29 @@ class Run:
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if cfg.checkpoint is not None and start is not None and directory.saved is None:
-            directory.start_from(self.model, start.weights, cfg.checkpoint, cfg.from_checkpoint)
+            weights, takes = start.weights, cfg.from_checkpoint
+            if takes == "encoder":
+                weights, takes = {n: w for n, w in weights.items() if n.startswith("encoder.")}, "any"
+            directory.start_from(self.model, weights, cfg.checkpoint, takes)
+        for name, parameter in self.model.named_parameters():
+            if cfg.learns != "all":
+                is_head = not name.startswith("encoder.")
+                parameter.requires_grad_(is_head if cfg.learns == "heads" else ".adapter." in name)
         if cfg.sync_batch_norm:
             synchronized(self.model)
-        self.learner = Learner(self.model, cfg, self.world)
+        learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.learner = Learner(self.model, cfg, self.world, parameters=learning)
         extra = {"format": own.FORMAT, "pieces": own.encoded_pieces(self.pieces)}
-        self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra)
+        self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra, saves=not cfg.dry_run)
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
         self.validation: SpeechDataset | None = None
         if validation is not None:
             self.validation = data.speech_dataset(validation, cfg, None, training=False)
-        self.epochs = Epochs(utterances.seconds, cfg, self.world)
+        self.epochs = Epochs(
+            utterances.seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=utterances.corpora
+        )
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

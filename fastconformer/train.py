@@ -35,9 +35,12 @@ class Step(NamedTuple):
 
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
-    with started(cfg, NAME) as directory:
+    with started(cfg, NAME, saves=not cfg.dry_run) as directory:
         cfg, start = started_from(cfg, directory)
         run = Run(cfg, start, directory)
+        if cfg.dry_run:
+            try_longest_batch(run)
+            return run.state.progress
         names, both = ("loss", "transducer", "ctc"), (run.train_set, run.validation)
         with Loop(
             run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=both,
@@ -71,6 +74,8 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     seed = mixed(cfg.seed, progress.step, run.world.rank)
     rate = run.epochs.learning_rate(progress.step)
     learner.begin(rate, run.log_mel, seed=seed)
+    if cfg.learns != "all":
+        run.model.encoder.eval()  # its statistics stay, and it hears without dropout
     losses = []
     for i, part in enumerate(learner.each(micro_batches(batch, weights_B, cfg.grad_accumulation))):
         share = len(part.batch.indices) / len(batch.indices)
@@ -100,6 +105,15 @@ def validate(run: Run, loop: Loop) -> None:
             for ctc in others:
                 found[phase]["wer_ctc"] = ctc.words.rate
     loop.validated(found, score="wer")
+
+
+def try_longest_batch(run: Run) -> None:
+    """Makes a step of the longest batch, and says whether it fits."""
+    read = loader(run.train_set, [run.epochs.longest])
+    has_transducer = run.model.prediction is not None
+    batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=has_transducer))
+    loss = update(run, batch, weights_B).losses_3[0].item()
+    run.directory.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")
 
 
 if __name__ == "__main__":

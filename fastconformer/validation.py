@@ -6,11 +6,13 @@ from common.data.loading import SpeechDataset
 from common.devices.distributed import World
 from common.lengths import inside
 from common.recognition.scoring import Evaluation, ScoredUtterance, batches, check_numbers, scored
+from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.prompt import Wanted
 from fastconformer.recognizer import Head, Recognizer
 
 
 def evaluate(
-    asr: Recognizer,
+    asr: Recognizer | AttentionRecognizer,
     dataset: SpeechDataset,
     world: World,
     *,
@@ -19,9 +21,11 @@ def evaluate(
     batch_size: int = 16,
     workers: int = 0,
     max_symbols: int = 10,
+    wanted: Wanted | None = None,
 ) -> list[Evaluation]:
     """Greedy transcripts of all of `dataset` by each of `heads`, by all processes of `world`, and their errors.
 
+    `wanted`: what an attention decoder is to write, where an utterance does not say itself.
     Transcripts are `normalized` as the references of the data set are already. Raises EvaluationError where the network
     gives NaN, as an overflow in fp16 does.
     """
@@ -31,6 +35,13 @@ def evaluate(
         inside_BS = inside(frames_B, encoded_BSC.shape[1])
         check_numbers(encoded_BSC.isnan().any(2) & inside_BS, batch.ids, asr.precision)
         for head, results in mine.items():
-            decoded = asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols)
-            results += map(ScoredUtterance, batch.indices, [normalized(hypothesis.text) for hypothesis in decoded])
+            texts: list[str]
+            if isinstance(asr, AttentionRecognizer):
+                asked = [(wanted or Wanted()).with_entry(dict(dataset.utterances[i].wanted)) for i in batch.indices]
+                prompt = [asr.prompt_for(one) for one in asked]
+                texts = [found.text for found in asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=True)]
+            else:
+                decoded = asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols)
+                texts = [hypothesis.text for hypothesis in decoded]
+            results += map(ScoredUtterance, batch.indices, map(normalized, texts))
     return [scored(dataset.utterances, results, world) for results in mine.values()]

@@ -11,13 +11,14 @@ from common.augmentation import CutoutConfig, SpecAugmentConfig
 from common.config import check_not_negative, check_positive
 from common.data.digest import Changed
 from common.data.joining import JoinConfig
+from common.data.mixing import MixConfig
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.features import LogMelConfig
 from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
-from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.course import RENAMED, EveryConfig, check_batches, check_budget
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
 
@@ -103,6 +104,7 @@ class DataConfig:
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    mix: MixConfig = field(default_factory=MixConfig)
     changed: Changed = "refuse"
     """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
@@ -177,13 +179,9 @@ class Config:
     def __post_init__(self) -> None:
         check_not_negative(self, "seed", "epochs_this_job", "steps", "prediction_frequency", "batch_seconds")
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
+        check_budget(self.batch_seconds, self.data.max_seconds)
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
-        if 0 < self.batch_seconds < self.data.max_seconds:
-            raise ValueError(
-                f"batch_seconds = {self.batch_seconds} does not hold an utterance of data.max_seconds = "
-                f"{self.data.max_seconds}: raise the one or lower the other"
-            )
         if self.save_best_from > self.epochs:
             raise ValueError(
                 f"save_best_from = {self.save_best_from} is beyond the last of {self.epochs} epochs: "

@@ -100,5 +100,4 @@ def _dataset(asr: Recognizer, cfg: EvaluationConfig) -> tuple[SpeechDataset, lis
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, EvaluationError, ManifestError):
-        sys.exit(main(config.parse_flags(EvaluationConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, EvaluationConfig, __doc__, CheckpointError, EvaluationError, ManifestError)

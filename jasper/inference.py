@@ -9,7 +9,6 @@ manifests and corpora, whose word error rate is the last line. What cannot be tr
 exit status 1; all else is transcribed nevertheless. Run by torchrun, the processes share the recordings.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -83,5 +82,4 @@ def main(cfg: InferenceConfig) -> int:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError):
-        sys.exit(main(config.parse_flags(InferenceConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, InferenceConfig, __doc__, CheckpointError)

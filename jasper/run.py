@@ -52,9 +52,8 @@ class Run:
         self.train_set = self._dataset(spelling, training=True)
         self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
         log_letters(spelling, cfg.data, directory.log.event, source=source)
-        self.epochs = Epochs(
-            Utterances.of(self.train_set.utterances).seconds, cfg, self.world, max_seconds=cfg.batch_seconds
-        )
+        found = Utterances.of(self.train_set.utterances)
+        self.epochs = Epochs(found.seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=found.corpora)
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

@@ -11,7 +11,6 @@ from torch import Tensor
 
 import ctc
 from common import config
-from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, loader
 from common.recognition.metrics import word_errors
 from common.recognition.training import check_labels, counted, log_prediction, micro_batches, weighted
@@ -127,8 +126,7 @@ def validate(run: Run, loop: Loop) -> None:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    longest = evaluation_batches(run.epochs.seconds, batch_size=run.cfg.batch_size)[:1]
-    batches = weighted(loader(run.train_set, longest), run.train_set, run.frames, has_transducer=False)
+    batches = weighted(loader(run.train_set, [run.epochs.longest]), run.train_set, run.frames, has_transducer=False)
     batch, weights_B = next(batches)
     loss = update(run, batch, weights_B).loss_1.item()
     run.directory.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")

@@ -7,6 +7,7 @@
     speech export MODEL -o m.onnx        a file that runs without torch
     speech evaluate MODEL MANIFEST       error rates
     speech info MODEL                    what a model is, and what takes it
+    speech data write MANIFEST --out D   shards: written, indexed in place, checked, repaired
 
 Flags after these are those of the command that does the work: `speech transcribe MODEL --help` lists them.
 """
@@ -84,8 +85,13 @@ def info(arguments: list[str]) -> None:
         print(f"{name:<12} {value}")
 
 
+def data(arguments: list[str]) -> None:
+    """Data sets in few large files."""
+    _run("common.data.shards", arguments)
+
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    command.__name__: command for command in (transcribe, speak, serve, train, export, evaluate, info)
+    command.__name__: command for command in (transcribe, speak, serve, train, export, evaluate, info, data)
 }
 
 

@@ -112,7 +112,7 @@ def run_python(*arguments: object, processes: int = 2) -> tuple[list[int], list[
         )
         for rank in range(processes)
     ]
-    told = [process.communicate(timeout=60)[1].splitlines() for process in ranks]
+    told = [process.communicate(timeout=240)[1].splitlines() for process in ranks]
     return [process.returncode for process in ranks], told
 
 

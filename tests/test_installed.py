@@ -127,6 +127,7 @@ ctc.ctc_loss(logits, torch.tensor([[1]]), torch.tensor([5]), torch.tensor([1])).
     assert configurations == [installed / "common" / "configs" / "jasper" / "toy.toml"] * 2
     for package in ("common", "ctc", "fastpitch", "jasper", "fastconformer", "wav2vec2"):
         assert (installed / package / "py.typed").is_file(), package
+    assert (installed / "common" / "text" / "english" / "tables" / "weights.tsv").is_file()
 
 
 def test_a_source_distribution_holds_what_a_wheel_and_the_tests_need(environment: Environment, sources: Path):

@@ -18,7 +18,15 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
 PAGES = [
-    *("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/new_language.md", "docs/bulk.md", "ctc/README.md"),
+    *(
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/architecture.md",
+        "docs/new_language.md",
+        "docs/bulk.md",
+        "docs/data.md",
+        "ctc/README.md",
+    ),
     *("docs/multi_node.md", "docs/from_the_originals.md", "benchmarks/README.md", "trt/README.md"),
     *("jasper/README.md", "wav2vec2/README.md", "fastconformer/README.md"),
     *("fastpitch/README.md", "fastpitch/vocoders/README.md", "trt/serving/README.md"),
@@ -144,6 +152,9 @@ def test_commands_of_python_are_understood(command, monkeypatch):
         config.command_line(importlib.import_module(module).schema(arguments), arguments, description="")
     elif module == "fastpitch.inference":
         importlib.import_module(module).command_line(arguments)
+    elif module == "common.data.shards":
+        commands_there = importlib.import_module(f"{module}.__main__").COMMANDS
+        config.parse_flags(commands_there[arguments[0]][1], None, arguments[1:], description="")
     elif not module.startswith(("ctc.", "tests.")):  # those use argparse, and run when they are asked to parse
         owner = {"trt.export": "trt.export.command"}.get(module, module)
         options = getattr(importlib.import_module(owner), f"{module.rsplit('.', 1)[1].title().replace('_', '')}Config")

@@ -8,7 +8,6 @@ benchmarks/results/trt_agreement.jsonl.
 """
 
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,5 +97,4 @@ def main(cfg: AgreementConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with config.reported(ModelError, ValueError, OSError):
-        main(config.parse_flags(AgreementConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, AgreementConfig, __doc__, ModelError, ValueError, OSError)

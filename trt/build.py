@@ -8,7 +8,6 @@ network is strongly typed: it computes in the types that the file has. Beside th
 what it was built with and for; `trt.engines.building.check` compares it with what is there.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -58,5 +57,4 @@ def main(cfg: BuildConfig) -> Path:
 
 
 if __name__ == "__main__":
-    with config.reported(EngineError, OSError):
-        main(config.parse_flags(BuildConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, BuildConfig, __doc__, EngineError, OSError)

@@ -12,6 +12,9 @@ from common.files import file_types
 from common.files.json_text import parsed
 
 LARGEST = 1 << 31
+INTERFACE = 2
+"""Version of the names, types and meanings of what a file takes and gives, which are those of trt/README.md; a change
+to them is a new version. In 1, of files without one, frames_B stood for output_frames_B among what a network gives."""
 
 # Files that are taken for ONNX ones: what they are, by how they begin (zips are torch's), and what to do with them.
 _CHECKPOINTS = (b"PK\x03\x04", b"\x1f\x8b", b"\x80\x02")
@@ -60,6 +63,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "sample_rate": (
         f"a rate of {RATES[0]} to {RATES[1]}",
         lambda value: type(value) is int and RATES[0] <= value <= RATES[1],
+    ),
+    "interface": (
+        f"1 to {INTERFACE}; a later version of this package wrote the file",
+        lambda v: v in range(1, INTERFACE + 1),
     ),
     "labels": ("a list of texts", _is_texts),
     "symbols": ("a list of texts", _is_texts),

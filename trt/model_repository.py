@@ -12,7 +12,6 @@ ONNX files of recognisers with CTC whose labels are letters, with --input sample
 
 import json
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -197,5 +196,4 @@ def _ensemble(cfg: ModelRepositoryConfig, steps: list[Block], audio: Block, tran
 
 
 if __name__ == "__main__":
-    with config.reported(ModelError, ValueError, OSError):
-        main(config.parse_flags(ModelRepositoryConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, ModelRepositoryConfig, __doc__, ModelError, ValueError, OSError)

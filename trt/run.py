@@ -9,7 +9,6 @@ rate is the last line. It needs onnxruntime, numpy, soundfile, soxr and tyro. Wh
 each and makes the exit status 1; all else is transcribed nevertheless.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from tyro.conf import Positional, arg
 from common import config
 from common.recognition import sharding
 from common.recognition.transcribing import TranscriptionConfig, status, write_all
-from common.text.language import Language
+from common.text.vocabulary import Language
 from trt.facts import ModelError
 from trt.runtime import loading
 from trt.runtime.recognizer import Recognizer
@@ -60,18 +59,18 @@ def main(cfg: RunConfig) -> int:
     asr = loading.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
     if cfg.save_logits is not None and not isinstance(asr, Recognizer):
         raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
-    options: dict[str, Any] = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds}
-    options["decoder"] = asr.decoder(cfg.decoding)
+    options: dict[str, Any] = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds, "on_error": "skip"}
     saved: dict[str, Any] = {}
     if isinstance(asr, Recognizer):
         options["keep_log_probs"] = cfg.save_logits is not None
         saved = {"save_logits": cfg.save_logits, "labels": asr.labels}
-    heard = asr.stream(cfg.sources(found), on_error="skip", **options)
-    compared = asr.spelling(cfg.language)
+    options["decoder"] = asr.decoder(cfg.decoding)
+    heard = asr.stream(cfg.sources(found), **options)
+    has_references = any(item.reference is not None for item in found.items)
+    compared = asr.spelling(cfg.language) if has_references else str
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)
     return status(found, sum(bool(transcript.error) for transcript in written))
 
 
 if __name__ == "__main__":
-    with config.reported(ModelError):
-        sys.exit(main(config.parse_flags(RunConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, RunConfig, __doc__, ModelError)

@@ -12,9 +12,11 @@ Needs the extra serve: pip install -e '.[serve]'
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +26,10 @@ from tyro.conf import arg
 
 from common import config
 from common.config import ConfigError
+from common.recognition.decoding import DecodingOptions
 from common.recognition.writing import tell
 from common.runs.checkpoint import CheckpointError
+from fastpitch import voices
 from trt.facts import ModelError
 from trt.runtime import loading
 from trt.serving.limits import Limits, SelfTestError, give_memory_back
@@ -48,11 +52,13 @@ class ServeConfig:
     """Which models answer, where, and what is too much."""
 
     asr: Path | None = None
-    """Recogniser: an ONNX file of trt.export, or a checkpoint."""
+    """Recogniser: an ONNX file of trt.export, a checkpoint, or the directory of a training, whose best is taken."""
     tts: Path | None = None
-    """Acoustic model of the voice: a FastPitch as an ONNX file of trt.export, or its checkpoint."""
+    """Acoustic model of the voice: a FastPitch as an ONNX file of trt.export, or its checkpoint; or a folder of
+    fastpitch.pack with both of its models, or that of the quickstart's voice."""
     vocoder: Path | None = None
-    """Vocoder of the voice: as the acoustic model, an ONNX file or a checkpoint."""
+    """Vocoder of the voice: as the acoustic model, an ONNX file or a checkpoint; by default that in the voice's
+    folder."""
     engine: Literal["local", "triton"] = "local"
     """Runtime of the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which
     this process starts and ends."""
@@ -70,12 +76,16 @@ class ServeConfig:
     api_keys: Path | None = None
     """File of keys, one per line: requests must come with one of them. Keys in the variable SPEECH_API_KEYS, separated
     by commas, count too."""
+    hosts: tuple[str, ...] = ()
+    """Names with a dot that requests may call the server by, such as speech.example.org, and whose pages may use it. By
+    default none at 127.0.0.1, any name elsewhere; addresses and names without a dot are always taken."""
     batch_delay_ms: float = 20.0
     """Longest wait of a request for others that share its batch, in milliseconds."""
     max_batch: int = 32
     """Most recordings that Triton batches; with engine local, batch_size is the limit where it is less."""
     batch_size: int = 8
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
     threads: int = 0
     """Threads of an ONNX network; 0 for one per core."""
     runtime: loading.Runtime = "onnxruntime"
@@ -92,8 +102,15 @@ class ServeConfig:
     def __post_init__(self) -> None:
         if self.asr is None and self.tts is None:
             raise ValueError("nothing to serve; name a recogniser with --asr, or a voice with --tts and --vocoder")
+        if self.tts is not None and self.tts.is_dir():
+            folder = next((each for each in (self.tts / "packed", self.tts) if (each / voices.VOCODER).is_file()), None)
+            if folder is not None:
+                object.__setattr__(self, "tts", folder)
+                object.__setattr__(self, "vocoder", self.vocoder or folder)
         if (self.tts is None) != (self.vocoder is None):
             raise ValueError("a voice needs both --tts and --vocoder")
+        if self.engine == "triton" and self.decoding != DecodingOptions():
+            raise ValueError("decoding: expected engine local; Triton's back end decodes greedily")
         if self.engine == "triton" and self.runtime != "onnxruntime":
             raise ValueError(f"runtime {self.runtime}: expected engine local; Triton's back end runs onnxruntime")
         if self.engine == "triton" and self.asr is None:
@@ -132,7 +149,12 @@ def build(cfg: ServeConfig) -> Gateway:
                 own = own._replace(voice=(cfg.tts, cfg.vocoder))
             triton = Triton(own, ports=cfg.triton_ports)
         ears = models.load_ears(
-            cfg.asr, batch_size=cfg.batch_size, threads=cfg.threads, device=cfg.device, runtime=cfg.runtime
+            cfg.asr,
+            batch_size=cfg.batch_size,
+            threads=cfg.threads,
+            device=cfg.device,
+            runtime=cfg.runtime,
+            decoding=cfg.decoding,
         )
     if cfg.tts is not None and cfg.vocoder is not None:
         voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
@@ -141,6 +163,7 @@ def build(cfg: ServeConfig) -> Gateway:
     settings = GatewaySettings(
         limits=cfg.limits,
         keys=read_keys(cfg.api_keys),
+        hosts=cfg.hosts if cfg.hosts or _is_loopback(cfg.host) else None,
         language=cfg.language,
         batch_delay_ms=cfg.batch_delay_ms,
         max_batch=cfg.max_batch,
@@ -149,6 +172,12 @@ def build(cfg: ServeConfig) -> Gateway:
     if cfg.web:
         add_page(gateway.routes)
     return gateway
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def _say(message: str) -> None:
@@ -214,6 +243,8 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
             log_config=None,
             log_level="critical",
             server_header=False,
+            ws_max_size=1 << 20,
+            ws_per_message_deflate=False,  # a message of zeros is a thousand times as large as what comes
             timeout_graceful_shutdown=max(1, round(cfg.limits.drain_seconds)),
         )
     )
@@ -230,9 +261,15 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
     if server.started:
         listens(server.servers[0].sockets[0].getsockname()[1])
         await ends.wait()
-        server.should_exit = True
+        for listening in server.servers:
+            listening.close()
         if wyoming is not None:
             wyoming.close()
+        gateway.ending.set()  # streams say their last words; uvicorn would break them off
+        until = time.monotonic() + cfg.limits.drain_seconds
+        while gateway.live and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        server.should_exit = True
     await running
     trimming.cancel()
     return 0
@@ -240,4 +277,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
 
 if __name__ == "__main__":
     with config.reported(ModelError, CheckpointError, ConfigError, SelfTestError, ValueError, OSError):
-        sys.exit(main(config.parse_flags(ServeConfig, None, sys.argv[1:], description=__doc__ or "")))
+        status = main(config.parse_flags(ServeConfig, None, sys.argv[1:], description=__doc__ or ""))
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(status)  # threads that are in a network cannot be ended, and would not survive the end of their libraries

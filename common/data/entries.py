@@ -30,12 +30,15 @@ class Entry(NamedTuple):
     has_text: bool = True
     channel: str = ""
     """The recording's channel that is meant, as it is written; empty for none."""
+    wanted: tuple[tuple[str, str], ...] = ()
+    """What is to be written of it, by NeMo's keys (`WANTED`): languages, punctuation, and so on."""
 
     def error(self, message: str) -> ManifestError:
         """`message` with the place of this entry before it."""
         return ManifestError(f"{self.file}:{self.line}: utterance {self.id}: {message}")
 
 
+WANTED = ("source_lang", "target_lang", "taskname", "pnc", "itn", "timestamp", "diarize", "decodercontext")
 Entries = Iterator[Entry | ManifestError]
 
 

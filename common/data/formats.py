@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from common.audio import waveform
 from common.data.entries import (
+    WANTED,
     Entries,
     Entry,
     EntryError,
@@ -56,12 +57,12 @@ def read_jsonl(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
             raise EntryError(f"not JSON that can be read ({error}): {short(content)}") from error
         if not isinstance(record, dict):
             raise EntryError(f"found {short(content)}; expected an object with audio_filepath, duration and text")
-        return _described(path, base, line, record, with_text=with_text)
+        return described(path, base, line, record, with_text=with_text)
 
     return parsed(path, numbered(content), parse)
 
 
-def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, with_text: bool) -> Entry:
+def described(path: Path, base: Path, line: int, record: dict[str, Any], *, with_text: bool) -> Entry:
     """The entry that an object of JSON describes."""
     id = str(record.get(_key(record, "id", "id"), ""))
     name = _string(record, _key(record, "audio", "audio_filepath"), id)
@@ -83,6 +84,7 @@ def _described(path: Path, base: Path, line: int, record: dict[str, Any], *, wit
         speeds=_speeds(record.get("speeds", {}), base, id),
         word_ends=_word_ends(record.get("word_ends", []), id),
         channel="" if record.get("channel") is None else str(record["channel"]),
+        wanted=tuple((key, str(record[key])) for key in WANTED if record.get(key) is not None),
     )
 
 
@@ -104,7 +106,7 @@ def _objects(path: Path, root: Path | None, items: Iterable[tuple[int, Any]], *,
 
     def parse(line: int, record: Any) -> Entry:
         if isinstance(record, dict) and "files" not in record and any(name in record for name in NAMES["audio"]):
-            return _described(path, base, line, record, with_text=with_text)
+            return described(path, base, line, record, with_text=with_text)
         files = record.get("files") if isinstance(record, dict) else None
         if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
             raise EntryError(f'found {short(json.dumps(record))}; expected an object with "transcript" and "files"')

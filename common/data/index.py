@@ -124,6 +124,12 @@ class Index:
         return np.frombuffer(self._buffer, RECORD, len(self), self._records_at)
 
     @cached_property
+    def _base(self) -> str:
+        """The folder that names of shards start from, where they stand beside the index."""
+        is_beside = isinstance(self.source, Path) and self.about.get("relative")
+        return f"{self.source.parent}/" if is_beside and isinstance(self.source, Path) else ""
+
+    @cached_property
     def _records_at(self) -> int:
         return _HEADER.size + 24 * len(self)
 
@@ -143,6 +149,7 @@ class Index:
         first = at + self._strings_at
         strings = self._buffer[first : first + id_ + text + name + rest]
         where = self.string(folder, folder_size)
+        where = self._base + where if flags & _IS_PART and where[:1] != "/" and "://" not in where else where
         more = json.loads(strings[id_ + text + name :]) if rest else {}
         return Utterance(
             id=str(strings[:id_], "utf-8", "surrogatepass"),
@@ -155,6 +162,7 @@ class Index:
             offset_seconds=None if math.isnan(offset) else offset,
             speeds=tuple((speed, Path(copy)) for speed, copy in more.get("speeds", ())),
             word_ends=tuple(more.get("word_ends", ())),
+            wanted=tuple((key, value) for key, value in more.get("wanted", ())),
             has_text=bool(flags & _HAS_TEXT),
         )
 
@@ -185,6 +193,8 @@ class Builder:
             few["speeds"] = [(speed, str(copy)) for speed, copy in u.speeds]
         if u.word_ends:
             few["word_ends"] = u.word_ends
+        if u.wanted:
+            few["wanted"] = u.wanted
         strings = (u.id.encode("utf-8", "surrogatepass"), u.text.encode("utf-8", "surrogatepass"),
                    name.encode("utf-8", "surrogatepass"), json.dumps(few).encode() if few else b"")  # fmt: skip
         start, length, crc = audio[1:] if isinstance(audio, Stored) else (0, 0, None)
@@ -265,6 +275,9 @@ class Utterances(Sequence[Utterance]):
         """`rows`: those of all parts together that are meant, in their order; None: all."""
         self.parts = tuple(parts)
         self._rows = rows
+        self._shared: Any = None
+        self.corpora: tuple[tuple[str, int], ...] = ()
+        """What corpora these are of, one after the other, and how many of each; empty where nobody has said it."""
         ends = np.cumsum([len(part) for part in self.parts], dtype=np.int64).tolist()
         self._ends, self._starts = ends, [0, *ends]
         self._count = (self._ends[-1] if ends else 0) if rows is None else len(rows)
@@ -291,10 +304,13 @@ class Utterances(Sequence[Utterance]):
         return cls(parts, _narrow(np.concatenate(rows)))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Rows as a tensor, which data workers share instead of having a copy each."""
+        """Rows as a tensor in shared memory, which data workers have in common, and which stays until they have it."""
         import torch  # which shares the memory of tensors between processes; what runs without torch has none
 
-        return self.__dict__ | {"_rows": None if self._rows is None else torch.from_numpy(self._rows)}
+        if self._rows is not None and self._shared is None:
+            self._shared = torch.from_numpy(self._rows).share_memory_()
+            self._rows = self._shared.numpy()
+        return self.__dict__ | {"_rows": self._shared, "_shared": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         rows = state["_rows"]

@@ -19,10 +19,11 @@ from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
 from common.audio import waveform
+from common.audio.headers import UnreachableError
 from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, trim_silence, with_silences
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
-from common.data.perturbation import PerturbationConfig, perturbed
+from common.data.perturbation import PerturbationConfig, perturbed, recordings
 from common.data.speed import SpeedConfig, Version, draw_version
 from common.interruption import leave_group
 
@@ -115,9 +116,11 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         self.seed = seed
         self.on_error = on_error
         self.skipped: dict[int, str] = {}
-        for path in self.perturbation.noise:
-            if not path.is_file():  # else each utterance that meets it would count as one that cannot be read
-                raise LoadingError(f"perturbation.noise: {path}: no such file")
+        for name in ("noise", "impulses"):
+            try:  # else each utterance that meets it would count as one that cannot be read
+                recordings(getattr(self.perturbation, name))
+            except waveform.AudioError as error:
+                raise LoadingError(f"perturbation.{name}: {error}") from None
         if self.speed.mode == "offline" and not any(utterance.speeds for utterance in utterances):
             raise LoadingError(
                 "speed mode offline, but no utterance of the manifest has a copy at another speed; "
@@ -145,7 +148,8 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
             )  # fmt: skip
             target = self.encode(utterance.text) if self.encode else []
         except ValueError as error:
-            return Failure(index, f"utterance {utterance.id}: {error}")
+            is_outage = isinstance(error, UnreachableError)
+            return Failure(index, f"utterance {utterance.id}: {error}", stops=True if is_outage else None)
         rate = self.sample_rate / (version.recorded_speed * version.change)
         ends = [round(end * rate - first / version.change) for end in utterance.word_ends]
         if random := drawn(self.silence.probability, seed=self.seed, epoch=epoch, indices=[index], kind=3):

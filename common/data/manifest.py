@@ -3,8 +3,9 @@
 | format           | what                                                                                            |
 |------------------|-------------------------------------------------------------------------------------------------|
 | jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds",      |
-|                  | "word_ends": [seconds, ...]}; or what others call these, such as "path" and "sentence" (`NAMES` |
-|                  | of common/data/tables.py); also over several lines each, or all in one object, {"data": [...]}   |
+|                  | "word_ends": [seconds, ...]}; or what others call these, such as "path" and "sentence" (`NAMES`  |
+|                  | of common/data/tables.py); also over several lines each, or all in one object, {"data": [...]};  |
+|                  | besides, what a model is to write, as NeMo's "source_lang" (`WANTED` of common/data/entries.py)  |
 | librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}, |
 |                  | or of what jsonl has in its lines                                                               |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
@@ -14,6 +15,7 @@
 | table            | names of the columns in the first line, between tabs, commas, semicolons or pipes: Common        |
 |                  | Voice's `client_id path sentence`, `wav_filename,transcript`, `audio|pitch|text|speaker`         |
 | kaldi            | a folder with wav.scp, or any .scp; text, segments and utt2spk beside it where there are any     |
+| shards           | a folder with data.index, as `python -m common.data.shards` writes it, or that file             |
 | fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
 
 `duration` and `offset` are seconds. A duration that the manifest does not give is read from the header of the audio.
@@ -37,7 +39,7 @@ import numpy as np
 from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
-from common.data.index import Builder, Index, Utterances
+from common.data.index import Builder, Index, IndexFileError, Utterances
 from common.data.keeping import kept
 from common.data.utterance import Utterance
 from common.files.atomic import decoded, found_file
@@ -106,6 +108,8 @@ def read_manifest(
     read from is an error in any case.
     """
     path = Path(path)
+    if path.suffix == ".index" or (path / "data.index").is_file():
+        return _indexed(path)
     named = _detected(path) if format == "auto" else format
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
     folder = path if path.is_dir() else path.parent
@@ -175,6 +179,9 @@ def read_sources(
         named = ", ".join(sources) or "none is named"
         purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
         raise ManifestError(f"no utterance to {purpose} on: {named}; {advice or f'name manifests with {flag}'}")
+    ends = np.cumsum([0, *(len(manifest.utterances) for manifest in manifests)])
+    counts = np.diff(np.searchsorted(utterances.rows, ends))
+    utterances.corpora = tuple((Path(source).name, int(n)) for source, n in zip(sources, counts, strict=True))
     return Manifest(utterances, messages)
 
 
@@ -230,11 +237,21 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
                 "offset": utterance.offset_seconds,
                 "speeds": {f"{speed:g}": name(copy) for speed, copy in utterance.speeds},
                 "word_ends": utterance.word_ends,
+                **dict(utterance.wanted),
             }
             needed = {"text"} if utterance.has_text else set()  # "" says that nothing was said
             given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, ())}
             file.write(json.dumps(given) + "\n")
     unfinished.replace(path)
+
+
+def _indexed(path: Path) -> Manifest:
+    """A data set of shards, by its folder or its index."""
+    try:
+        index = Index(path / "data.index" if path.is_dir() else path)
+        return Manifest(Utterances([index]), list(index.about.get("skipped", ())))
+    except (OSError, IndexFileError) as error:
+        raise ManifestError(f"{error}; write or index the data anew (python -m common.data.shards)") from None
 
 
 def _told_apart(index: Index, folder: Path) -> dict[int, str]:
@@ -377,6 +394,7 @@ def _checked(entry: Entry | ManifestError, folder: Path | None) -> _Checked | Ma
         has_text=entry.has_text,
         speaker=entry.speaker,
         word_ends=entry.word_ends,
+        wanted=entry.wanted,
         offset_seconds=entry.offset_seconds,
         speeds=tuple((speed, copy) for (speed, _), copy in zip(entry.speeds, copies, strict=True)),
     )

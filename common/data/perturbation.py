@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from common.audio import waveform
-from common.config import check_not_negative
+from common.config import check_not_negative, check_shares
+
+_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,11 +22,15 @@ class PerturbationConfig:
     shift_ms: float = 0.0
     """Greatest shift in time in milliseconds, either way, with silence in its place; 0 for none."""
     noise: tuple[Path, ...] = ()
-    """Recordings of noise, one of which is mixed in from a random place, repeated if it is short."""
+    """Recordings of noise or folders of them, one of which is mixed in from a random place, repeated if it is short."""
     min_snr_db: float = 10.0
     """Lowest ratio of speech to noise in decibels."""
     max_snr_db: float = 50.0
     """Highest ratio of speech to noise in decibels."""
+    impulses: tuple[Path, ...] = ()
+    """Impulse responses of rooms, or folders of them, in one of which an utterance is heard."""
+    impulse_probability: float = 0.5
+    """Share of the changed utterances that are heard in a room."""
     probability: float = 1.0
     """Share of the utterances that are changed in an epoch."""
 
@@ -35,13 +41,12 @@ class PerturbationConfig:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a finite number")
         if self.min_snr_db > self.max_snr_db:
             raise ValueError(f"min_snr_db = {self.min_snr_db} is above max_snr_db = {self.max_snr_db}")
-        if not 0 <= self.probability <= 1:
-            raise ValueError(f"probability = {self.probability}: expected 0 to 1")
+        check_shares(self, "probability", "impulse_probability")
 
     @property
     def is_none(self) -> bool:
         """Whether nothing is ever changed."""
-        return not (self.gain_db or self.shift_ms or self.noise)
+        return not (self.gain_db or self.shift_ms or self.noise or self.impulses)
 
 
 def perturbed(
@@ -55,8 +60,12 @@ def perturbed(
         return samples_N
     if cfg.shift_ms:
         samples_N = shifted(samples_N, round(random.uniform(-1, 1) * cfg.shift_ms / 1000 * sample_rate))
+    if cfg.impulses:
+        of_room = np.random.default_rng((seed, epoch, index, 5))
+        if of_room.random() < cfg.impulse_probability:
+            samples_N = reverberated(samples_N, _read(_drawn(cfg.impulses, of_room), sample_rate))
     if cfg.noise:
-        noise = _noise(cfg.noise[random.integers(len(cfg.noise))], sample_rate)
+        noise = _read(_drawn(cfg.noise, random), sample_rate)
         first = random.integers(len(noise))
         piece_N = np.take(noise, np.arange(first, first + len(samples_N)), mode="wrap")
         samples_N = mixed(samples_N, piece_N, snr_db=random.uniform(cfg.min_snr_db, cfg.max_snr_db))
@@ -83,6 +92,33 @@ def mixed(samples_N: np.ndarray, noise_N: np.ndarray, *, snr_db: float) -> np.nd
     return samples_N + noise_N * np.float32(math.sqrt(speech / noise / 10 ** (snr_db / 10)))
 
 
+def reverberated(samples_N: np.ndarray, impulse_K: np.ndarray) -> np.ndarray:
+    """samples_N as they are heard in a room: as long, as strong and, by the response's loudest sample, as early."""
+    first = int(np.abs(impulse_K).argmax())
+    length = 1 << (len(samples_N) + len(impulse_K) - 1).bit_length()
+    spectrum = np.fft.rfft(samples_N, length) * np.fft.rfft(impulse_K, length)
+    heard_N = np.fft.irfft(spectrum, length)[first : first + len(samples_N)]
+    before, after = float(np.mean(np.square(samples_N))), float(np.mean(np.square(heard_N)))
+    return (heard_N * math.sqrt(before / after)).astype(np.float32) if before and after else samples_N
+
+
+def _drawn(places: tuple[Path, ...], random: np.random.Generator) -> Path:
+    paths = recordings(places)
+    return paths[random.integers(len(paths))]
+
+
+@functools.lru_cache(maxsize=8)
+def recordings(places: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The files, and all below the folders, in their order. Raises AudioError where there is none."""
+    found: list[Path] = []
+    for place in places:
+        inside = sorted(path for path in place.rglob("*") if path.suffix.lower() in _SUFFIXES) if place.is_dir() else []
+        if not inside and not place.is_file():
+            raise waveform.AudioError(f"{place}: {'no recording in it' if place.is_dir() else 'no such file'}")
+        found += inside or [place]
+    return tuple(found)
+
+
 @functools.lru_cache(maxsize=64)
-def _noise(path: Path, sample_rate: int) -> np.ndarray:
+def _read(path: Path, sample_rate: int) -> np.ndarray:
     return waveform.read(path, sample_rate=sample_rate).samples

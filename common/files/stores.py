@@ -1,19 +1,41 @@
-"""Parts of large files, as recordings in shards are, each read by its place and checked by its CRC32."""
+"""Parts of large files, as recordings in shards are: each read by its place, on disk or in a store, and checked.
+
+A store is named as fsspec names it: s3://, gs://, hf://, http://. What it does not give is asked for again, with
+doubling pauses; a store that stays silent is an outage, which ends a run instead of leaving recordings out.
+"""
 
 import functools
 import os
+import random
+import sys
+import time
 import zlib
-from typing import NamedTuple
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from common.files import columns
+
+Found = TypeVar("Found")
 
 _OPEN = 64  # files that a process keeps open
+TIMEOUT_SECONDS = 30.0  # for an answer of a store
+TRIES = 6
+PAUSE_SECONDS = 1.0  # before the second try; doubled before each that follows, up to a minute
+_TOLD_SECONDS = 4.0  # pauses from which on waiting is told
 
 
 class StoreError(OSError):
     """A part of a file cannot be had; the message names file and place."""
 
 
+class OutageError(StoreError):
+    """A store does not answer."""
+
+
 class Stored(NamedTuple):
-    """`size` bytes from `start` of a file."""
+    """`size` bytes from `start` of a file; of a Parquet file `start` is a group and a row."""
 
     file: str
     start: int
@@ -22,6 +44,8 @@ class Stored(NamedTuple):
     """CRC32 of the bytes; None where nobody has computed it."""
 
     def __str__(self) -> str:
+        if self.file.endswith(".parquet"):
+            return f"{self.file}, group {self.start >> 32}, row {self.start & 0xFFFFFFFF}"
         return f"{self.file}, bytes {self.start}-{self.start + self.size}"
 
     def read(self) -> bytes:
@@ -30,20 +54,34 @@ class Stored(NamedTuple):
         if self.crc is not None and zlib.crc32(content) != self.crc:
             content = read(self.file, self.start, self.size)  # once more: what came over a network may be damaged
             if (found := zlib.crc32(content)) != self.crc:
-                raise StoreError(f"{self}: damaged: their CRC32 is {found:08x}; expected {self.crc:08x}")
+                raise StoreError(f"{self}: damaged: CRC32 {found:08x}; expected {self.crc:08x}")
         return content
 
 
 def read(file: str, start: int, size: int) -> bytes:
     """`size` bytes of `file` from `start`. Raises StoreError."""
+    if "://" in file:
+        return _asked(f"{file}, bytes {start}-{start + size}", lambda: _range(file, start, size))
     try:
+        if file.endswith(".parquet"):
+            return columns.of_parquet(file, start)
         opened = _opened(file, os.getpid())  # held while it is read, so that no other thread has it closed
         content = os.pread(opened.number, size, start)
-    except OSError as error:
-        raise StoreError(f"{file}: cannot be read: {error.strerror}") from error
+    except (OSError, ValueError, IndexError) as error:
+        raise StoreError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(content) < size:
         raise StoreError(f"{file}: ends after {start + len(content)} bytes; expected {start + size}; fetch it anew")
     return content
+
+
+def size(file: str) -> int:
+    """Bytes of a file. Raises StoreError."""
+    if "://" in file:
+        return _asked(file, lambda: int(_store(file, os.getpid()).size(file)))
+    try:
+        return Path(file).stat().st_size
+    except OSError as error:
+        raise StoreError(f"{file}: {error.strerror}") from error
 
 
 class _Descriptor:
@@ -61,3 +99,50 @@ class _Descriptor:
 def _opened(file: str, process: int) -> _Descriptor:
     """In this process: a forked one closes what it took over, and nothing of its parent's."""
     return _Descriptor(file)
+
+
+def _range(file: str, start: int, size: int) -> bytes:
+    content = bytes(_store(file, os.getpid()).cat_file(file, start=start, end=start + size))
+    if len(content) != size:
+        raise EOFError(f"{len(content)} of {size} bytes came")
+    return content
+
+
+def _asked(what: str, ask: Callable[[], Found]) -> Found:
+    """What a store answers, asked again after errors and silence. Raises StoreError, OutageError after the last try."""
+    for attempt in range(TRIES):
+        try:
+            return _threads(os.getpid()).submit(ask).result(TIMEOUT_SECONDS)
+        except (FileNotFoundError, PermissionError) as error:
+            raise StoreError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}") from None
+        except ImportError as error:
+            raise StoreError(f"{what}: {error}") from None
+        except Exception as error:
+            told = " ".join(str(error).split()) or type(error).__name__
+            is_silent = isinstance(error, TimeoutError) and not str(error)
+            problem = f"no answer in {TIMEOUT_SECONDS:g} s" if is_silent else told
+        if attempt + 1 < TRIES:
+            pause = min(60.0, PAUSE_SECONDS * 2**attempt) * random.uniform(0.75, 1.25)
+            if pause >= _TOLD_SECONDS:
+                print(f"{what}: {problem}; asked again in {pause:.0f} s", file=sys.stderr, flush=True)
+            time.sleep(pause)
+    raise OutageError(f"{what}: {problem}, {TRIES} times")
+
+
+@functools.lru_cache(1)
+def _threads(process: int) -> ThreadPoolExecutor:
+    """This process's: one that is waited for in vain goes on, and another answers."""
+    return ThreadPoolExecutor(2 * TRIES, thread_name_prefix="store")
+
+
+@functools.lru_cache(8)
+def _store_of(protocol: str, process: int) -> Any:
+    try:
+        import fsspec  # optional
+    except ImportError:
+        raise ImportError("needs fsspec; install it with: pip install fsspec, and s3fs or gcsfs") from None
+    return fsspec.filesystem(protocol, **({} if protocol in ("memory", "file") else {"skip_instance_cache": True}))
+
+
+def _store(file: str, process: int) -> Any:
+    return _store_of(file.partition("://")[0], process)

@@ -1,10 +1,8 @@
 """Recordings too long to be held in memory: decoded in blocks, resampled on the way, forgotten after use."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-import soxr
 
 from common.audio import waveform
 from common.audio.silence import Keep
@@ -83,24 +81,14 @@ class LongSound:
 
     def _kept(self) -> Iterator[np.ndarray]:
         at, parts = 0, self.kept_K2
-        for block in self._resampled():
+        for block in waveform.resampled(self._blocks(), *self._rates):
             before, within = np.searchsorted(parts[:, 1], [at, at + len(block)], side="right")
             for first, end in np.clip(parts[before : within + 1] - at, 0, len(block)):
                 yield block[first:end]
             at += len(block)
 
-    def _resampled(self) -> Iterator[np.ndarray]:
-        from_rate, to_rate = self._rates
-        if from_rate == to_rate:
-            yield from self._blocks()
-            return
-        stream: Any = soxr.ResampleStream(from_rate, to_rate, 1, dtype="float32", quality=waveform.QUALITY)
-        for block in self._blocks():
-            yield stream.resample_chunk(block)
-        yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
-
     def _counted(self) -> Iterator[np.ndarray]:
-        for block in self._resampled():
+        for block in waveform.resampled(self._blocks(), *self._rates):
             self._count += len(block)
             self._loudest = max(self._loudest, float(block.max(initial=0.0)), float(-block.min(initial=0.0)))
             yield block

@@ -82,6 +82,8 @@ class Recording(NamedTuple):
     error: str = ""
     hot_words: tuple[str, ...] = ()
     """Words or phrases to favour in this one."""
+    wanted: tuple[tuple[str, str], ...] = ()
+    """What is to be written of this one; see `Utterance.wanted`."""
 
     @property
     def failure(self) -> str:
@@ -103,7 +105,9 @@ def read(source: Source, sample_rate: int, *, long_seconds: float = math.inf, ke
         if keep is not None:
             kept_K2 = keep([samples_N])
             samples_N, cuts = kept(samples_N, kept_K2), cuts_of(kept_K2, sample_rate)
-    return Recording(name_of(source), samples_N, seconds, cuts)
+    given = source.source if isinstance(source, OneChannel) else source
+    wanted = given.wanted if isinstance(given, Utterance) else ()
+    return Recording(name_of(source), samples_N, seconds, cuts, wanted=wanted)
 
 
 def read_heard(

@@ -7,7 +7,6 @@ MODEL is a causal language model of transformers. `python -m common.recognition.
 """
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -50,5 +49,4 @@ def main(cfg: RescoreConfig) -> int:
 
 
 if __name__ == "__main__":
-    with config.reported():
-        sys.exit(main(config.parse_flags(RescoreConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, RescoreConfig, __doc__)

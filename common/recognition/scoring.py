@@ -1,9 +1,12 @@
 """Error rates of a recogniser over a data set: what is around the network, in validation and in evaluation."""
 
+import bisect
+import itertools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torch import Tensor
@@ -30,6 +33,8 @@ class Evaluation(NamedTuple):
     """Empty where none were computed."""
     rows: Sequence[int] = ()
     """Place of each utterance in the data set, since two may have one name; empty: all, in order."""
+    corpora: Mapping[str, ErrorCount] = MappingProxyType({})
+    """Word errors of each corpus, where there are several."""
 
     @property
     def loss(self) -> float:
@@ -40,7 +45,8 @@ class Evaluation(NamedTuple):
     def rates(self) -> dict[str, float]:
         """What a validation logs."""
         loss = {"loss": self.loss} if self.losses else {}
-        return loss | {"wer": self.words.rate, "cer": self.characters.rate}
+        of_each = {f"wer_{name}": words.rate for name, words in self.corpora.items()}
+        return loss | {"wer": self.words.rate, "cer": self.characters.rate} | of_each
 
 
 class EvaluationError(ValueError):
@@ -80,7 +86,20 @@ def scored(utterances: Sequence[Utterance], own: Sequence[ScoredUtterance], worl
     references = [utterance.text for utterance in read]
     words, characters = word_errors(references, hypotheses), character_errors(references, hypotheses)
     ids, rows = [utterance.id for utterance in read], [result.row for result in results]
-    return Evaluation(words, characters, ids, references, hypotheses, losses, rows)
+    corpora = _of_each(getattr(utterances, "corpora", ()), rows, references, hypotheses)
+    return Evaluation(words, characters, ids, references, hypotheses, losses, rows, corpora)
+
+
+def _of_each(
+    corpora: Sequence[tuple[str, int]], rows: Sequence[int], references: Sequence[str], hypotheses: Sequence[str]
+) -> dict[str, ErrorCount]:
+    """Word errors by corpus, which stand one after the other; nothing of a single one, or of equal names."""
+    if len(dict(corpora)) < 2 or len(dict(corpora)) < len(corpora):
+        return {}
+    ends = list(itertools.accumulate((count for _, count in corpora), initial=0))
+    places = [bisect.bisect_left(rows, end) for end in ends]
+    pairs = zip((name for name, _ in corpora), itertools.pairwise(places), strict=True)
+    return {name: word_errors(references[a:b], hypotheses[a:b]) for name, (a, b) in pairs if a < b}
 
 
 def report(

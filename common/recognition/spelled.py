@@ -47,7 +47,9 @@ def spelled(utterances: Utterances, spelling: Callable[[str], str]) -> Utterance
         unknown.update(index.about["unknown"])
         known.unknown.update(unknown)
         known.texts += index.about["texts"]
-    return Utterances([index])
+    found = Utterances([index])
+    found.corpora = utterances.corpora
+    return found
 
 
 @functools.cache

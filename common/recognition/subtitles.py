@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from common.recognition.transcripts import Word
+from common.recognition.transcripts import Word, text_of
 
 # What broadcasters ask for, e.g. the BBC's subtitle guidelines and Netflix' timed text style guide.
 LINE_CHARACTERS = 42
@@ -25,7 +25,7 @@ class Cue(NamedTuple):
 def cues(words: Sequence[Word]) -> list[Cue]:
     """The words in subtitles of at most two lines, broken at pauses and where they would be too long to read."""
     found: list[Cue] = []
-    for group in reversed(list(_groups(words))):
+    for group in reversed(list(groups(words))):
         next_start = found[-1].start if found else float("inf")
         start = group[0].start
         found.append(Cue(start, min(next_start, max(group[-1].end, start + SHORTEST_SECONDS)), _lines(group)))
@@ -42,7 +42,8 @@ def render(words: Sequence[Word], style: Literal["srt", "vtt"]) -> str:
     return "\n".join(header + blocks)
 
 
-def _groups(words: Sequence[Word]) -> Iterator[list[Word]]:
+def groups(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """The words of each subtitle."""
     group: list[Word] = []
     for word in words:
         if group and not _joins(group, word):
@@ -70,7 +71,9 @@ def _lines(group: list[Word]) -> list[str]:
 
 
 def _wrapped(group: list[Word], width: int) -> list[str]:
-    return textwrap.wrap(" ".join(word.text for word in group), width, break_long_words=False, break_on_hyphens=False)
+    text = text_of(group)  # which may have no spaces to break at
+    has_spaces = text.count(" ") == len(group) - 1
+    return textwrap.wrap(text, width, break_long_words=not has_spaces, break_on_hyphens=False)
 
 
 def _clock(seconds: float, mark: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common.audio.silence import Cut, in_recording
 from common.recognition.recordings import Recording
-from common.text.pieces import Pieces, is_spoken, word_groups
+from common.text.pieces import Pieces, is_spaceless, is_spoken, word_groups
 
 if TYPE_CHECKING:  # runtimes without torch write transcripts too
     import numpy as np
@@ -74,6 +74,8 @@ class Transcript(NamedTuple):
     """Less probable transcripts, best first, where they were asked for."""
     score: float = 0.0
     """As that of an alternative."""
+    flags: tuple[str, ...] = ()
+    """What was noticed: "loop" where the text repeated itself, "limit" where it did not end; it was decoded again."""
 
     def time_of(self, frame: float, *, is_end: bool = False) -> float:
         """The time in the recording of a frame of `log_probs_SV`, or of one as the end of something."""
@@ -88,10 +90,22 @@ class Transcript(NamedTuple):
             "confidence": round(sum(w.confidence for w in self.words) / len(self.words), 4) if self.words else 0.0,
             "words": [word._asdict() for word in self.words],
         }
+        if self.flags:
+            record["flags"] = list(self.flags)
         if self.alternatives:
             record["score"] = self.score
             record["alternatives"] = [alternative.record() for alternative in self.alternatives]
         return record
+
+
+def text_of(words: Iterable[Word]) -> str:
+    """The words as they are written: with spaces between them, in scripts that have any."""
+    parts: list[str] = []
+    for word in words:
+        if parts and not (is_spaceless(parts[-1][-1]) and is_spaceless(word.text[0])):
+            parts.append(" ")
+        parts.append(word.text)
+    return "".join(parts)
 
 
 def transcript_of(

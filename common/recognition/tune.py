@@ -6,7 +6,6 @@
 MODEL is a causal language model of transformers. What it prints are flags of `python -m common.recognition.rescore`.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -49,5 +48,4 @@ def main(cfg: TuneConfig) -> int:
 
 
 if __name__ == "__main__":
-    with config.reported(ManifestError):
-        sys.exit(main(config.parse_flags(TuneConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, TuneConfig, __doc__, ManifestError)

@@ -93,7 +93,7 @@ class RunDirectory:
         if self.saved is not None:
             theirs = _config_in(self.saved, cfg)
             start = getattr(theirs, named)
-        if start is None or theirs is None or cfg.from_checkpoint != "architecture":
+        if start is None or theirs is None or cfg.from_checkpoint not in ("architecture", "encoder"):
             return cfg
         now, found = config.to_dict(cfg), config.to_dict(theirs)
         kept = {name: _at(now, name) for name in keeps}

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import tyro
 
 from common import config
-from common.text.english.tokens import Token
+from common.text.english.reader import why
+from common.text.english.style import Style, Token
 from common.text.normalize import label_tokens, normalize_english
 from common.text.readings import Readings, ReadingsError, read_readings
 from common.text.spoken import spoken_english, voice_tokens
@@ -23,6 +24,11 @@ class Explanation:
     """Use of the words: a voice, which needs spelled capitals, or the labels of a recogniser."""
     readings: Path | None = None
     """TOML or JSON file of readings of your own, in the tables words (SQL = "sequel") and units (kn = "knot")."""
+    why: bool = False
+    """Readings that each token could have, with their scores and the three features that decided."""
+
+
+_VOICE = Style(for_voice=True)
 
 
 def main(cfg: Explanation) -> None:
@@ -36,6 +42,9 @@ def main(cfg: Explanation) -> None:
         else:
             found, said = label_tokens(text, readings=readings), normalize_english(text, readings=readings)
         print(explained(found))
+        for written, reasons in why("".join(token.written for token in found), _VOICE) if cfg.why else ():
+            print(f"{written!r}: " + ", ".join(f"{said} {score}" for said, score in reasons.readings[:6]))
+            print("    by " + ", ".join(f"{feature} {weight:+}" for feature, weight in reasons.deciding))
         print(f"→ {said}\n")
 
 

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from common.text import european_classes
-from common.text.english.tokens import Token
+from common.text import european_classes, european_numbers
+from common.text.english.style import Token
 from common.text.european_forms import genitive
 from common.text.european_tables import LANGUAGES, Language
 from common.text.numbers import in_words
@@ -36,7 +36,7 @@ def european_tokens(text: str, name: str) -> list[Token]:
     language, code = language_of(name), _code(name)
     if language is None:
         return [Token(text, "text", None)]
-    return list(_tokens(text, language, code))
+    return list(european_numbers.agreed(list(_tokens(text, language, code)), code))
 
 
 def _tokens(text: str, language: Language, code: str) -> Iterator[Token]:

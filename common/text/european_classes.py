@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from common.text import european_forms
-from common.text.english.roman import roman
+from common.text.english.words import roman
 from common.text.numbers import in_words
 
 
@@ -44,13 +44,14 @@ _CLOCK = r"(\d{1,2}):([0-5]\d)"
 SPEECH = {
     "de": Speech("bis", "minus", "und", "{} {}", "{} Uhr {}", "{} Uhr", r"(\d{1,2})[.:]([0-5]\d)\s?Uhr"),
     "fr": Speech(
-        "à", "moins", "et", "{} {}", "{} heures {}", "{} heures", r"(\d{1,2})\s?(?:h|:)\s?([0-5]\d)(?:\s?h)?",
+        "à", "moins", "et", "{} {}", "{} heures {}", "{} heures",
+        r"(\d{1,2})\s?(?:h|:)\s?([0-5]\d)(?:\s?(?:h|min)(?!\w))?",
         r"(\d+)(ers?|res?|nde?|ième|eme|ème|e)", "cardinal", r"([IVX]+)e(?=\s(?:siècle|s\.|République|arrondissement))",
         "ordinal", "un demi|un tiers|un quart|trois quarts",
     ),
     "es": Speech(
         "a", "menos", "y", "{} con {}", "{} {}", "{}", rf"{_CLOCK}(?:\s?(?:h|hs|hrs|horas)\b\.?)?",
-        r"(\d+)\.?(º|ª|er|o|a)", "ten", r"(?<=siglo )([IVX]+)", "cardinal",
+        r"(\d+)\.?(º|ª|er|o|a)", "ten", r"(?<=[Ss]iglo )([IVX]+)", "cardinal",
         "un medio|un tercio|un cuarto|tres cuartos",
     ),
     "it": Speech(
@@ -62,7 +63,7 @@ SPEECH = {
     "pt": Speech(
         "a", "menos", "e", "{} e {}", "{} e {}", "{} horas", r"(\d{1,2})[h:]([0-5]\d)(?:\s?h)?",
         r"(\d+)\.?(º|ª|°)", "ten",
-        r"(?<=século )([IVX]+)", "cardinal", "meio|um terço|um quarto|três quartos",
+        r"(?<=[Ss]éculo )([IVX]+)", "cardinal", "meio|um terço|um quarto|três quartos",
     ),
     "nl": Speech(
         "tot", "min", "en", "{} {}", "{} uur {}", "{} uur", r"(\d{1,2})[.:]([0-5]\d)\s?(?:uur|u\b)",
@@ -253,7 +254,10 @@ def _time(match: re.Match[str], code: str) -> str | None:
         return _polish_time(match, hour, minute)
     if not minute:
         return "une heure" if code == "fr" and hour == 1 else SPEECH[code].hour.format(hour)
-    return SPEECH[code].clock.format(hour, minute if minute > 9 or code == "de" else f"0 {minute}")
+    said = SPEECH[code].clock.format(hour, minute if minute > 9 or code == "de" else f"0 {minute}")
+    if code != "fr":
+        return said
+    return re.sub(r"\A(1|0) heures", r"\1 heure", said) + (" minutes" if match[0].endswith("min") else "")
 
 
 def _polish_time(match: re.Match[str], hour: int, minute: int) -> str | None:

@@ -7,8 +7,8 @@ mixed numbers before a unit, versions, addresses of the web, calculations, "3x".
 
 import re
 
-from common.text.english.roman import roman
-from common.text.english.tokens import text_after, text_before
+from common.text.english.style import text_after, text_before
+from common.text.english.words import roman
 from common.text.european_signs import signs
 from common.text.european_tables import LANGUAGES
 from common.text.european_words import FORMS
@@ -33,7 +33,10 @@ def rules(code: str) -> list[Rule]:
          _electronic),
         ("version", r"(?<![\w.,:])\d{1,3}(?:\.\d{1,3}){2,4}(?![\w:]|[.,]\d)", _version),
         ("measure", rf"(?<![\w.,/])(?:\d{{1,3}}\s)?\d/\d\s?(?:{units or '(?!)'})(?!\w)", _parts_of_a_unit),
-        ("money", r"(?<![\w.,])\d[\d.]{0,12},[-–—]+(?:\s?(?:€|EUR\b|[Ee]uros?\b))?", _even_price),
+        ("money", r"(?:€\s?|(?<![\w.,]))\d[\d.]{0,12},[-–—]+(?:\s?(?:€|EUR\b|[Ee]uros?\b))?", _even_price),
+        ("money", rf"(?<!\w)(?:{_CODES}|Fr\.(?=\s?\d[\d'’]*[.,](?:\d\d|[-–—])(?!\d|\s?Uhr)))\s?{_AMOUNT}",
+         _price_in_code),
+        ("math", r"(?<=[\dm])\s?[x×]\s?(?=\d)", _product),
         ("times", r"(?<![\w.,])\d{1,2}\s?[x×](?=\s[^\W\d_])", _times),
         ("per", r"(?<=[€£$łr])\s?/\s?[^\W\d_]+(?:\.(?=\s[^\W\d_]|,))?|(?<=[^\W\d_])/(?=[^\W\d_]{3,})", _per),
         ("reference", rf"(?<![\w.])(?:{_shorts(words.references)})\.?\s?(?=\d)", _reference),
@@ -171,6 +174,9 @@ def _parts_of_a_unit(match: re.Match[str], code: str) -> str | None:
             return f"{in_words(int(whole), 'de', 'cardinal')} {in_words(int(top), 'de', 'cardinal')} {part} {many}{dot}"
         if code == "de":
             return f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb {many}{dot}"
+        if code in _HALF_BEHIND:
+            half = _HALF_BEHIND[code][any(one.startswith(article) for article in _FEMININE[code].split("|"))]
+            return f"{one if whole == '1' else f'{whole} {many}'} {half}{dot}"
         return f"{whole} {words.and_a_half} {many}{dot}"
     if (top, bottom) == ("1", "2"):
         his, her, its, _ = words.halves.split("|")
@@ -187,6 +193,47 @@ def _parts_of_a_unit(match: re.Match[str], code: str) -> str | None:
     return f"{top} {part} {between}{name}{dot}"
 
 
+_HALF_BEHIND = {
+    "es": ("y medio", "y media"), "pt": ("e meio", "e meia"), "fr": ("et demi", "et demie"),
+    "it": ("e mezzo", "e mezza"),
+}  # fmt: skip
+_PRODUCTS = {
+    "de": "mal", "fr": "fois|sur", "es": "por", "it": "per", "pt": "vezes|por", "nl": "keer|bij", "sv": "gånger",
+    "pl": "razy|na", "ru": "умножить на|на",
+}  # fmt: skip
+
+
+def _product(match: re.Match[str], code: str) -> str:
+    """5 x 3; 3 × 4 m, of sides"""
+    of_numbers, *of_sides = _PRODUCTS[code].split("|")
+    are_sides = re.match(r"[\d.,]+\s?(?:[mcdk]?m|px|m[èe]tres?|метр|м|см)(?!\w)|\d+\s?[x×]", text_after(match))
+    return f" {of_sides[0] if of_sides and are_sides else of_numbers} "
+
+
+_CODES = "CHF|EUR|USD|GBP"
+_AMOUNT = r"\d(?:[\d.'’ ]*\d)?(?:[.,](?:\d\d(?!\d)|[-–—]+))?(?![\w,.’']\d)"
+_CURRENCY = {
+    "de": "Franken Euro Dollar Pfund", "fr": "francs_suisses euros dollars livres",
+    "es": "francos_suizos euros dólares libras", "it": "franchi_svizzeri euro dollari sterline",
+    "pt": "francos_suíços euros dólares libras", "nl": "frank euro dollar pond",
+}  # fmt: skip
+
+
+def _price_in_code(match: re.Match[str], code: str) -> str | None:
+    """CHF 1'250.– → 1250 Franken; Fr. 12.50"""
+    written = re.search(r"(\d(?:[\d.'’ ]*?\d)?)(?:[.,](\d\d|[-–—]+))?\Z", match[0])
+    if written is None or code not in _CURRENCY:
+        return None
+    short = "CHF" if match[0].startswith("Fr") else match[0][:3]
+    name = _CURRENCY[code].split()[_CODES.split("|").index(short)].replace("_", " ")
+    whole, parts = re.sub(r"\D", "", written[1]), written[2] or ""
+    said = f"{whole} {name}" if whole != "1" or code != "de" else f"ein {name}"
+    if not parts.isdigit() or parts == "00":
+        return said
+    between = {"es": " con ", "it": " e ", "pt": " e "}.get(code, " ")
+    return f"{said}{between}{int(parts)}"
+
+
 _EURO = {"de": "Euro", "fr": "euros", "es": "euros", "it": "euro", "pt": "euros", "nl": "euro", "sv": "kronor"}
 
 
@@ -194,7 +241,7 @@ def _even_price(match: re.Match[str], code: str) -> str | None:
     """25,– €"""
     has_sign = re.search("€|EUR|uro", match[0]) is not None
     name = "euro" if code == "sv" and has_sign else _EURO.get(code)
-    return f"{match[0].partition(',')[0]} {name}" if name and (has_sign or code != "sv") else None
+    return f"{match[0].partition(',')[0].lstrip('€ ')} {name}" if name and (has_sign or code != "sv") else None
 
 
 def _times(match: re.Match[str], code: str) -> str:

@@ -179,7 +179,7 @@ _FRENCH = Language(
 _ITALIAN = Language(
     abbreviations={
         "a.C.": "avanti Cristo", "d.C.": "dopo Cristo", "p. es.": "per esempio", "Sig.ra": "signora", "Sig.": "signor",
-        "sig.ra": "signora", "sig.": "signor", "dott.": "dottor",
+        "sig.ra": "signora", "dott.ssa": "dottoressa", "prof.ssa": "professoressa", "sig.": "signor", "dott.": "dottor",
         "Sigg.": "signori", "Dott.ssa": "dottoressa", "Dott.": "dottor", "Dr.": "dottor", "Prof.": "professor",
         "Avv.": "avvocato", "Ing.": "ingegner", "ecc.": "eccetera", "pag.": "pagina", "tel.": "telefono", "S.": "san",
         "ca.": "circa", "min.": "minuti", "ss.": "seguenti", "sec.": "secolo", "P.zza": "piazza", "p.zza": "piazza",

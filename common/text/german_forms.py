@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable
 
-from common.text.english.roman import is_roman, roman
-from common.text.english.tokens import text_after, text_before
-from common.text.european_tables import LANGUAGES
+from common.text.english.style import text_after, text_before
+from common.text.english.words import is_roman, roman
 from common.text.numbers import in_words
 
 Reading = Callable[[re.Match[str], str], str | None]
@@ -38,24 +37,15 @@ def _clock(match: re.Match[str], code: str) -> str | None:
     return f"{hour} Uhr {minute}" if minute else f"{hour} Uhr"
 
 
-_MASCULINE_IN_E = ("Name", "Käse", "Junge", "Kunde", "Affe", "Hase", "Löwe", "Buchstabe", "Gedanke", "Zeuge", "Kollege")
-_NEUTER_IN_E = ("Ende", "Auge", "Gebäude", "Gebirge", "Interesse", "Gemüse", "Getriebe", "Café")
-_WOMANLY = re.compile(r"(?:e|ung|heit|keit|ion|tät|schaft|ette|ur|ei(?<!Ei))\Z")
-_NAME_AHEAD = re.compile(r"[A-ZÄÖÜ][\wäöüß]*\.?\s\Z")
-
-
-def _one(match: re.Match[str], code: str) -> str | None:
-    """1 Prise Salz → eine Prise; 1 Ei → ein Ei; but Kapitel 1 Einleitung"""
-    noun = re.match(r"\s([A-ZÄÖÜ][a-zäöüß]+)", match.string[match.end() : match.end() + 40])
-    if noun is None or f"{noun[1]}." in LANGUAGES["de"].units or _NAME_AHEAD.search(text_before(match)):
-        return None
-    is_hers = _WOMANLY.search(noun[1]) and not noun[1].endswith((*_MASCULINE_IN_E, *_NEUTER_IN_E))
-    return "eine" if is_hers else "ein"
-
-
 def _decade(match: re.Match[str], code: str) -> str | None:
     said = in_words(int(match[0][:4]), "de", "year")
     return f"{said}er" if said else None
+
+
+def _group_of(match: re.Match[str], code: str) -> str | None:
+    """ein 3er → Dreier; die 90er Jahre → neunziger"""
+    said = f"{in_words(int(match[0][:-2]), 'de', 'cardinal')}er".replace("einser", "einer")
+    return said if re.match(r"[\s-]Jahre", text_after(match)) else said[0].upper() + said[1:]
 
 
 def _rank(match: re.Match[str], code: str) -> str | None:
@@ -172,18 +162,16 @@ GERMAN: list[Rule] = [
     ("time", r"(?<![\w.,:])\d{1,2}\s?h(?!\w)", _hour),
     ("abbreviation", r"(?<=bis )spät\.(?=\s\d)", lambda match, code: "spätestens"),
     ("code", r"(?:(?<=\b[Ii]n )|(?<=\baus ))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", _postcode_of),
-    ("math", r"(?<=\d)\s?[x×]\s?(?=\d)", lambda match, code: " mal "),
     ("per", r"(?:(?<=brutto)|(?<=netto)|(?<=warm)|(?<=kalt))/(?=(?:Monat|Jahr|Tag|Stunde|Woche|Person)(?!\w))",
      lambda match, code: " pro "),
     ("date", r"(?<![\w.,])\d{1,2}\.\s?[-–]\s?\d{1,2}\.(?=\s(?:[A-ZÄ][a-zä]{2,}))", _days),
     ("time", r"(?<![\w.,:])\d{1,2}:[0-5]\d(?![\w:]|[.,]\d|\s?Uhr|\s?[-–]\s?\d{1,2}:\d\d\s?Uhr)", _clock),
     ("code", r"(?:(?<=,\s)|(?<=\n)|(?<=\A))\d{5}(?=\s[A-ZÄÖÜ][a-zäöü])", _postcode),
     ("decade", r"(?<![\w.,])1[1-9]\d0er(?!\w)", _decade),
+    ("number", r"(?<![\w.,-])\d{1,3}er(?!\w)", _group_of),
     ("ordinal",
      r"(?:(?<=als )|(?<=wurde )|(?<=wird ))\d{1,2}\.(?=\s(?:ins|nach|vor|hinter|durch|auf|mit|an|ein|dran)\b)", _rank),
     ("ordinal", r"(?<=als )\d{1,2}\.(?=\s*\Z)", _last_rank),
-    ("number", r"(?<![\w.,:/-]\s)(?<![\w.,:/–-])1(?=\s[A-ZÄÖÜ][a-zäöüß]{2,})", _one),
-    ("number", r"(?:(?<=,\s)|(?<=[a-zäöüß]\s)|(?<=\)\s))1(?=\s[A-ZÄÖÜ][a-zäöüß])", _one),
     ("abbreviation", r"(?<=[€\d] )p\.\s?a\.", lambda match, code: "pro Jahr"),
     ("abbreviation", r"(?<=\d\. )[OUDE]G(?!\w)",
      lambda m, code: {"O": "Ober", "U": "Unter", "D": "Dach", "E": "Erd"}[m[0][0]] + "geschoss"),

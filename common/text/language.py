@@ -12,8 +12,8 @@ from typing import Literal
 from common.config import ConfigError
 from common.text.mandarin_reader import spoken_mandarin
 from common.text.normalize import foreign_letters, in_ascii, normalize_english, prepared
+from common.text.vocabulary import Language as Language  # where it costs no time to import
 
-Language = Literal["auto", "english", "mandarin", "none"]
 UnknownLetters = Literal["stop", "latin", "drop"]
 
 _ENGLISH = frozenset("abcdefghijklmnopqrstuvwxyz' ")

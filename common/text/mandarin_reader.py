@@ -9,7 +9,7 @@ import string
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from common.text.english.tokens import Token, anywhere, text_before
+from common.text.english.style import Token, anywhere, text_before
 from common.text.mandarin import HAN, PUNCTUATION, cardinal, digits
 
 _VARIANTS = str.maketrans(

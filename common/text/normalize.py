@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from common.text.english.reader import spoken, tokens
-from common.text.english.tables import GREEK, SYMBOLS
-from common.text.english.tokens import Style, Token
+from common.text.english.style import Style, Token
+from common.text.english.words import GREEK, SYMBOLS
 from common.text.english.words import NOT_A_NAME as NOT_A_NAME
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz' "

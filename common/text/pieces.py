@@ -19,6 +19,9 @@ from common.text.vocabulary import VocabularyError
 SPACE = "▁"  # stands for a space in pieces, in front of a word
 UNKNOWN = " ⁇ "  # what SentencePiece writes for a character that it does not know
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+# Scripts that write no spaces between words: Han, kana, Thai, Lao, Khmer, Burmese. Their marks begin nothing.
+_CHARACTER = re.compile("[〇々ぁ-ゖァ-ヺー㐀-䶿一-鿿豈-\ufaff\U00020000-\U0003134fก-ะาำเ-ๅກ-ະາຳເ-ໆក-ឳက-ဪ]")
+_LEAD_BYTES = range(0xE3, 0xEA)  # of characters from U+3000 to U+9FFF, in UTF-8
 
 Kind = Literal["unigram", "bpe"]
 
@@ -75,14 +78,32 @@ class Pieces:
     def decode(self, indices: Iterable[int]) -> str:
         """The text of piece numbers, blanks already gone, as SentencePiece writes it. Raises VocabularyError."""
         indices = list(indices)
-        text = self._joined(indices)
+        text = self.spelled(indices)
         return text.removeprefix(" ") if indices and indices[0] not in self.unknown else text
 
     def starts_word(self, index: int) -> bool:
-        """Whether a new word begins with this piece."""
-        return self.labels[index].startswith(SPACE) or index in self.unknown
+        """Whether a new word begins with this piece, as every character is one in scripts without spaces."""
+        label = self.labels[index]
+        if byte := _BYTE.fullmatch(label):
+            return int(byte[1], 16) in _LEAD_BYTES
+        return label.startswith(SPACE) or index in self.unknown or bool(_CHARACTER.match(label))
 
-    def _joined(self, indices: Iterable[int]) -> str:
+    def whole(self, indices: Sequence[int]) -> int:
+        """How many of the pieces, from the first, end where a character does: one may be spelled in several bytes."""
+        end = len(indices)
+        spelled = bytearray()
+        while end and (byte := _BYTE.fullmatch(self.labels[indices[end - 1]])):
+            spelled.insert(0, int(byte[1], 16))
+            end -= 1
+        try:
+            spelled.decode()
+        except UnicodeDecodeError as error:
+            is_cut_off = error.reason == "unexpected end of data"
+            return end + error.start if is_cut_off else len(indices)
+        return len(indices)
+
+    def spelled(self, indices: Iterable[int]) -> str:
+        """As `decode`, with the space before the first word."""
         parts: list[str] = []
         pending = bytearray()  # of a character that is spelled in bytes
         for index in indices:
@@ -172,6 +193,11 @@ def word_groups(pieces: Pieces, indices: Sequence[int]) -> list[range]:
         else:
             words.append(group)
     return words
+
+
+def is_spaceless(character: str) -> bool:
+    """Whether it is of a script that writes no spaces between words, or its punctuation."""
+    return bool(_CHARACTER.match(character)) or character in "、。〈〉《》「」『』【】！（），：；？"
 
 
 def is_spoken(pieces: Pieces, index: int) -> bool:

@@ -2,8 +2,8 @@
 
 import re
 
-from common.text.english.roman import is_roman, roman
-from common.text.english.tokens import text_before
+from common.text.english.style import text_before
+from common.text.english.words import is_roman, roman
 from common.text.german_forms import Rule
 
 

@@ -12,9 +12,9 @@ from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from common.text.english.reader import spoken, spoken_each, tokens
-from common.text.english.tables import GREEK, SYMBOLS
-from common.text.english.tokens import GIVEN, Style, Token
-from common.text.english.tokens import LETTER_A as LETTER_A
+from common.text.english.style import GIVEN, Style, Token
+from common.text.english.style import LETTER_A as LETTER_A
+from common.text.english.words import GREEK, SYMBOLS
 from common.text.normalize import characters_in_ascii, in_ascii, prepared, prepared_characters, tidied
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz' "
@@ -74,7 +74,7 @@ def said_english(
     The pieces, in their order, must not overlap; `text` must be composed (Unicode's form NFC).
     """
     prepared_text, places = _expanded(prepared_characters(text), range(len(text)))
-    ascii_text, places = _expanded(characters_in_ascii(prepared_text, _without_reading(prepared_text)), places)
+    ascii_text, places = _expanded(characters_in_ascii(prepared_text, without_reading(prepared_text)), places)
     given = {}
     for piece in fixed:
         first, last = bisect_left(places, piece.start), bisect_left(places, piece.stop)
@@ -93,7 +93,7 @@ def said_english(
     written, origins = _expanded(list("".join(said)), origins)
     before, after = _finished(text, written, keep)
     if len(before) != len(written):  # characters that are several in Latin or small letters
-        kept = _LETTERS + keep + _without_reading(written) + _private(written)
+        kept = _LETTERS + keep + without_reading(written) + _private(written)
         pieces = [c.lower() for c in characters_in_ascii(written, kept, symbols=False)]
         origins = _expanded(pieces, origins)[1]
     return Said(after, _aligned(before, origins, after))
@@ -101,7 +101,7 @@ def said_english(
 
 def _finished(text: str, said: str, keep: str) -> tuple[str, str]:
     """The words in small Latin letters, before and after what does not belong to words is taken out."""
-    keep_also = _LETTERS + keep + _without_reading(said) + _private(said)
+    keep_also = _LETTERS + keep + without_reading(said) + _private(said)
     before = in_ascii(said, keep_also, symbols=False).lower()
     after = tidied(before, keep_also)
     after = re.sub(r"(?<=\() | (?=\))", "", after)
@@ -154,7 +154,7 @@ def voice_tokens(
 ) -> list[Token]:
     """The tokens of `text` as `spoken_english` reads them, without its last step, which is that of characters."""
     text = prepared(text)
-    text = in_ascii(text, _without_reading(text))
+    text = in_ascii(text, without_reading(text))
     return tokens(text, Style(for_voice=True, known=known, readings=readings or {}, units=units or {}))
 
 
@@ -172,7 +172,8 @@ _ALPHABETS = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "FULLWIDTH", "MODIFIER"
 _SYMBOLS_SAID = frozenset([*"−™®©℃℉″", *SYMBOLS, *GREEK])  # or passed over, by normalize_english
 
 
-def _without_reading(text: str) -> str:
+def without_reading(text: str) -> str:
+    """The characters of `text` that no alphabet or table of English can say."""
     return "" if text.isascii() else "".join({c for c in text if not c.isascii() and _has_no_reading(c)})
 
 

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
+
+Language = Literal["auto", "english", "mandarin", "none"]
+"""How transcripts are normalised, see `common.text.language.Spelling`."""
 
 
 class VocabularyError(ValueError):

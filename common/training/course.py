@@ -57,6 +57,15 @@ def check_batches(batch_size: int, grad_accumulation: int, ema: float) -> None:
         raise ValueError(f"ema = {ema}: expected a decay from 0, for none, to below 1")
 
 
+def check_budget(batch_seconds: float, max_seconds: float) -> None:
+    """Raises ValueError, if a batch cannot hold the longest utterance; 0 seconds: batches are counted otherwise."""
+    if 0 < batch_seconds < max_seconds:
+        raise ValueError(
+            f"batch_seconds = {batch_seconds} does not hold an utterance of data.max_seconds = {max_seconds}: "
+            "raise the one or lower the other"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Course:
     """How far a training goes, and which of its checkpoints are milestones, which are kept."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from common.data.batching import Batches, bucketed_batches
+from common.data.batching import Batches, bucketed_batches, evaluation_batches
+from common.data.mixing import chosen, shares
 from common.devices.distributed import World
 from common.training.schedule import build_schedule
 
@@ -15,7 +16,8 @@ class Epochs:
     """This process's batches of utterances that last so many `seconds`, and the learning rate by steps done.
 
     `cfg` has epochs, batch_size, seed, optim.lr and schedule. Instead of those, `lr` is the peak, and a batch has as
-    many utterances as fit into `max_seconds`. Raises BatchingError.
+    many utterances as fit into `max_seconds`. `corpora`, names and counts, are mixed as cfg.data.mix says. Raises
+    BatchingError.
     """
 
     def __init__(
@@ -26,9 +28,13 @@ class Epochs:
         *,
         lr: float | None = None,
         max_seconds: float = 0.0,
+        corpora: Sequence[tuple[str, int]] = (),
     ):
         self.cfg, self.world, self.seconds = cfg, world, seconds
+        self._counts = [count for _, count in corpora]
+        self._shares = shares(cfg.data.mix, self._counts, np.asarray(seconds)) if corpora and cfg.data.mix.mixes else []
         self._size = {"max_seconds": max_seconds} if max_seconds else {"batch_size": cfg.batch_size}
+        self._at_once = int(max_seconds / np.max(seconds)) if max_seconds else cfg.batch_size
         self.batches = functools.lru_cache(2)(self._batches)
         """Batches of an epoch by its number; the last two epochs' are remembered."""
         in_one = len(self.batches(0))
@@ -40,7 +46,18 @@ class Epochs:
         )
         """By the number of steps already done."""
 
+    @property
+    def longest(self) -> list[int]:
+        """The batch of the longest utterances, as many as meet in one: what needs the most memory."""
+        return evaluation_batches(self.seconds, batch_size=self._at_once)[0]
+
     def _batches(self, epoch: int) -> Batches:
+        if self._shares:
+            among = chosen(self._shares, self._counts, seed=self.cfg.seed, epoch=epoch)
+            return self._cut(np.asarray(self.seconds)[among], epoch).of(among)
+        return self._cut(self.seconds, epoch)
+
+    def _cut(self, seconds: Sequence[float] | np.ndarray, epoch: int) -> Batches:
         return bucketed_batches(
-            self.seconds, **self._size, seed=self.cfg.seed, epoch=epoch, ranks=self.world.size, rank=self.world.rank
+            seconds, **self._size, seed=self.cfg.seed, epoch=epoch, ranks=self.world.size, rank=self.world.rank
         )

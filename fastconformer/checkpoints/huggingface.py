@@ -1,4 +1,5 @@
-"""Hugging Face folders: Parakeet with CTC, RNN-T and TDT heads, and the streaming Nemotron ASR with RNN-T."""
+"""Hugging Face folders: Parakeet with CTC, RNN-T and TDT heads, the streaming Nemotron ASR with RNN-T, and the
+attention decoders Canary and Cohere ASR."""
 
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from common.published.nemo.settings import NemoSettings
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
+from fastconformer.checkpoints import attention, nemo
 from fastconformer.checkpoints.imported import LAYER, LAYERS, Imported, Rules, renamed
 from fastconformer.config import EncoderConfig, ModelConfig
 
@@ -18,6 +20,7 @@ TRANSDUCERS = {
     "nemotron_asr_streaming": "rnnt",
 }
 STREAMING = "nemotron_asr_streaming"
+ATTENTION = ("canary", "cohere_asr")
 RULES: Rules = (
     *LAYERS,
     (r"encoder\.subsampling\.linear\.(\w+)", r"encoder.subsampling.project.\1"),
@@ -57,12 +60,36 @@ def read(folder: Path) -> Imported:
     source = f"{folder}: config.json"
     described = model_folder.read_json(folder / "config.json")
     kind = described.get("model_type")
-    if kind not in TRANSDUCERS:
-        raise CheckpointError(f"{source}: model_type {kind!r} is not known; known are {', '.join(TRANSDUCERS)}")
+    if kind not in (*TRANSDUCERS, *ATTENTION):
+        known = ", ".join((*TRANSDUCERS, *ATTENTION))
+        raise CheckpointError(f"{source}: model_type {kind!r} is not known; known are {known}")
     features = _features(folder, kind)
+    if kind in ATTENTION:
+        return _attention(folder, NemoSettings(described, "", source), kind, features)
     model = _model(NemoSettings(described, "", source), kind, features.mel_bins)
     weights = renamed(model_folder.read_weights(folder), RULES, str(folder))
     return Imported(weights, model, features, _pieces(folder, model.pieces))
+
+
+def _attention(folder: Path, s: NemoSettings, kind: str, features: LogMelConfig) -> Imported:
+    """A model whose encoder may have NeMo's names too, with or without "model." in front."""
+    encoder = _encoder(s.section("encoder_config"), kind, features.mel_bins)
+    inner = s.section("decoder_config") if kind == "canary" else s
+    tied = s.flag("tie_word_embeddings", kind == "canary")
+    config = attention.of_transformers(inner, kind, tied=tied)
+    pieces = attention.folder_pieces(folder, config.classes, kind)
+    s.expect("vocab_size", config.classes)
+    s.expect("eos_token_id", pieces.end)
+    for settings in (inner, s):
+        settings.ignore((*_GENERAL, "pad_token_id", "use_cache", "decoder_start_token_id"))
+        settings.done()
+    theirs = {name.removeprefix("model."): weight for name, weight in model_folder.read_weights(folder).items()}
+    rules = (*RULES, *nemo.RULES, *attention.TRANSFORMERS_RULES)
+    weights = attention.without_copies(renamed(theirs, rules, str(folder)), config, str(folder))
+    if kind == "canary":
+        weights = attention.interleaved(weights, config.width)
+    model = ModelConfig(encoder=encoder, transducer="none", attention=config, ctc=False, pieces=pieces.blank)
+    return Imported(weights, model, features, pieces)
 
 
 def _model(s: NemoSettings, kind: str, mel_bins: int) -> ModelConfig:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -22,6 +23,8 @@ class Imported(NamedTuple):
     pieces: Pieces
     lookaheads: tuple[int, ...] = ()
     """Frames after a frame that a streaming model may see, its first choice first; none if it names none."""
+    aligner: Path | None = None
+    """The archive, where it holds a CTC model besides that finds the times of words."""
 
 
 Rules = Sequence[tuple[str, str]]

@@ -1,15 +1,16 @@
-"""NVIDIA NeMo's checkpoints: FastConformer with CTC, RNN-T, TDT and hybrid heads, over SentencePiece pieces."""
+"""NVIDIA NeMo's checkpoints: FastConformer with CTC, RNN-T, TDT, hybrid and attention heads, over pieces."""
 
 import warnings
 from pathlib import Path
 from typing import Any
 
-from common.published.nemo.archive import MOST_TOKENIZER_BYTES, Archive, opened
+from common.published.nemo.archive import CONFIG, MOST_TOKENIZER_BYTES, WEIGHTS, Archive, opened
 from common.published.nemo.features import check_filters, features_of
 from common.published.nemo.settings import NemoSettings
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
+from fastconformer.checkpoints import attention
 from fastconformer.checkpoints.imported import LAYER, LAYERS, Imported, Rules, renamed
 from fastconformer.config import EncoderConfig, ModelConfig
 
@@ -18,7 +19,9 @@ TARGETS = {
     "EncDecCTCModelBPE": "ctc",
     "EncDecRNNTBPEModel": "transducer",
     "EncDecHybridRNNTCTCBPEModel": "hybrid",
+    "EncDecMultiTaskModel": "attention",
 }
+ALIGNER = "timestamps_asr_model"  # in the names of the files of a CTC model that an archive holds besides
 RULES: Rules = (
     *LAYERS,
     (r"preprocessor\..*", "-"),
@@ -42,22 +45,37 @@ RULES: Rules = (
     (r"joint\.pred\.(\w+)", r"joint.prediction.\1"),
     (r"joint\.joint_net\.\d\.(\w+)", r"joint.output.\1"),
     (r"(?:ctc_)?decoder\.decoder_layers\.0\.(\w+)", r"ctc.\1"),
+    *attention.NEMO_RULES,
 )
 
 
-def read(path: Path) -> Imported:
-    """The model in the .nemo archive at `path`. Raises CheckpointError for everything that is not known here."""
+def read(path: Path, *, aligner: bool = False) -> Imported:
+    """The model in the .nemo archive at `path`. Raises CheckpointError for everything that is not known here.
+
+    `aligner`: the CTC model that the archive of an attention decoder holds besides.
+    """
+    source = str(path)
     with opened(path) as archive:
-        described = archive.config()
-        source = str(path)
+        names = [archive.named(f"{ALIGNER}_{kind}") for kind in ("config.yaml", "weights.ckpt")]
+        if aligner and None in names:
+            raise CheckpointError(f"{source}: holds no aligner: expected {ALIGNER}_config.yaml and its weights in it")
+        described = archive.config(names[0] or CONFIG) if aligner else archive.config()
         heads = _heads(described, source)
-        pieces = _pieces(archive, described, source)
+        pieces: Pieces
+        if heads == "attention":
+            pieces = attention.nemo_pieces(archive, described.get("tokenizer"), source)
+        else:
+            pieces = _pieces(archive, described, source)
         features = features_of(NemoSettings(described.get("preprocessor"), "preprocessor", source))
         encoder, lookaheads = _encoder(NemoSettings(described.get("encoder"), "encoder", source), features.mel_bins)
         model = _model(described, heads, encoder, pieces, source)
-        weights = archive.weights()
+        weights = archive.weights(names[1] or WEIGHTS) if aligner else archive.weights()
     check_filters(weights, features, source)
-    return Imported(renamed(weights, RULES, source), model, features, pieces, lookaheads)
+    ours = renamed(weights, RULES, source)
+    if heads == "attention":
+        ours = attention.without_copies(ours, model.attention, source)
+    has_aligner = heads == "attention" and None not in names
+    return Imported(ours, model, features, pieces, lookaheads, path if has_aligner else None)
 
 
 def _heads(described: dict[str, Any], source: str) -> str:
@@ -145,6 +163,12 @@ def _contexts(s: NemoSettings, style: str) -> list[tuple[int, int]]:
 
 
 def _model(described: dict[str, Any], heads: str, encoder: EncoderConfig, pieces: Pieces, source: str) -> ModelConfig:
+    if heads == "attention":
+        reads = attention.of_nemo(described, source)
+        if reads.classes < pieces.blank:
+            told = f"head.num_classes = {reads.classes}, but its tokenizer has {pieces.blank} pieces"
+            raise CheckpointError(f"{source}: {told}")
+        return ModelConfig(encoder=encoder, transducer="none", attention=reads, ctc=False, pieces=pieces.blank)
     if heads == "ctc":
         ctc = NemoSettings(described.get("decoder"), "decoder", source)
         ctc.of_class("ConvASRDecoder")

@@ -28,7 +28,16 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
 
 def read_model(path: Path, *, ema: bool | None = None) -> tuple[Model, Imported]:
     """The model at `path`, on the CPU in evaluation mode, and what belongs to it. Raises CheckpointError."""
-    imported = read(path, ema=ema)
+    return _made(path, read(path, ema=ema))
+
+
+def read_aligner(path: Path) -> tuple[Model, Imported]:
+    """The CTC model that the archive of an attention decoder holds besides. Raises CheckpointError."""
+    with checkpoint.usable(path):
+        return _made(path, nemo.read(path, aligner=True))
+
+
+def _made(path: Path, imported: Imported) -> tuple[Model, Imported]:
     with checkpoint.usable(path), checkpoint.unfilled():
         model = Model(imported.model, imported.features.mel_bins)
     counters = {name: torch.tensor(0) for name in model.state_dict() if name.endswith("num_batches_tracked")}

@@ -1,21 +1,33 @@
 """Recognition of audio while it comes: sessions, of which many share every step of the network.
 
-    session = asr.session(lookahead=6)
-    for samples in microphone:
-        update = session.feed(samples)
-        print(update.text, update.pending)
-    print(session.finish().text)
+    with asr.session(lookahead=6) as session:
+        for samples in microphone:
+            update = session.feed(samples)
+            print(update.text, update.pending)
+        print(session.finish().text)
 
 Until something can be heard nothing is recognised, as in a recording without sound; pauses are cut as out of recordings
 (`features.longest_pause`), by what has been loudest so far, and cost nothing. Audio is taken in steps of fixed
 size, wherever the feeds end, so their sizes change nothing. What is kept of a stream has constant size. Models that are
 made for it (`network.streaming.lookahead_of`) compute nothing twice; others encode chunks with context on both sides.
 
+Every pool has one thread, which alone touches what its streams share. What may be called by anyone puts a message into
+its inbox, and is given a future.
+
 Shapes: B streams of a step, N samples, S encoder frames, C encoder width.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+import math
+import queue
+import re
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,14 +36,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from common.audio.silence import Cut, Pauses, StreamPauses
 from common.audio.waveform import INAUDIBLE, AudioError
-from common.devices.precision import float32_math
 from common.recognition.recordings import Recording, is_silent
-from common.recognition.tensors import padded
-from common.recognition.transcripts import Word
+from common.recognition.transcripts import Word, text_of
 from common.text.pieces import word_groups
 from fastconformer.hearing.searching import SearchDecoding
+from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames, frames_of
 from fastconformer.hypotheses import NOTHING, Hypothesis, joined
-from fastconformer.network.streaming import UNKNOWN, EncoderStreams
 from fastconformer.transducer.decoder_state import DecodingState
 
 if TYPE_CHECKING:
@@ -39,6 +49,11 @@ if TYPE_CHECKING:
 
 BATCH = 64
 """Streams of a step of the network, at most."""
+SETTLED_SECONDS = 1.0
+"""Audio without a further piece after which a word is over, though no other has begun."""
+MOST_OPEN = 64
+"""Pieces of a word that is not over: of a longer one, all but the last are given."""
+CLOSED = "this session is over, or of another pool; start one with session()"
 
 
 class Update(NamedTuple):
@@ -46,18 +61,39 @@ class Update(NamedTuple):
 
     words: list[Word]
     text: str
-    """The new words. Texts of all updates, with spaces between them, are the transcript."""
+    """The new words."""
     pending: str
     """The word that is not over yet, what is heard in the lookahead, and what a beam search has not settled."""
     error: str = ""
     """Why this stream gives no words any more."""
+    delta: str = ""
+    """The text that stays, also of a word that is not over. Those of all updates, one after the other, are the
+    transcript, with its spaces."""
+
+
+class Coming(Future[Update]):
+    """An update that comes: `result()` waits for it, as `await` does in an event loop; so do its fields."""
+
+    words = property(lambda self: self.result().words)
+    text = property(lambda self: self.result().text)
+    pending = property(lambda self: self.result().pending)
+    error = property(lambda self: self.result().error)
+    delta = property(lambda self: self.result().delta)
+
+    def __await__(self) -> Generator[Any, None, Update]:
+        return asyncio.wrap_future(self).__await__()
 
 
 class Session:
-    """A stream of audio. `Pool.session` and `Recognizer.session` make it."""
+    """A stream of audio, for any thread. `Pool.session` and `Recognizer.session` make it.
 
-    def __init__(self, pool: "Pool", slot: int, progress: DecodingState) -> None:
-        self.pool, self.slot, self.progress = pool, slot, progress
+    What it holds is free after `finish` or `close`, at the end of a `with`, once nothing refers to it, and when nothing
+    has been fed for the pool's `idle_seconds`.
+    """
+
+    def __init__(self, pool: "Pool", progress: DecodingState) -> None:
+        self.pool, self.progress = pool, progress
+        self.slot = -1  # from the first step on
         keep = pool.asr.keep
         self.pauses = StreamPauses(keep) if isinstance(keep, Pauses) else None
         self.fed = 0  # samples
@@ -68,24 +104,42 @@ class Session:
         self.first_heard: int | None = None  # sample
         self.is_over = False
         self.heard = NOTHING  # of the word that is not over yet
+        self.given = 0  # of its pieces, that a delta had
+        self.space: str | None = None  # before the next delta; None before the first
+        self.is_spelled = True
         self.ahead = NOTHING  # of the lookahead
+        self.pending = ""
         self.error = ""
+        self.waiting: deque[_Feed] = deque()  # feeds, whose first is at work
+        self.used = time.monotonic()
+        self.has_ended = False  # for those who feed it
 
     @property
     def samples(self) -> int:
         """Samples kept so far."""
         return self.first_sample + len(self.samples_N)
 
-    def feed(self, samples: np.ndarray | Tensor) -> Update:
-        """Takes float samples [N] from -1 to 1 at the model's sample rate, and gives what is new.
+    def feed(self, samples: np.ndarray | Tensor) -> Coming:
+        """Takes float samples [N] from -1 to 1 at the model's sample rate, and gives what will be new.
 
-        Raises AudioError for other arrays, ValueError after `finish`.
+        Raises AudioError for other arrays, ValueError after `finish` and `close`.
         """
-        return self.pool.feed([(self, samples)])[0]
+        return _checked(self.pool.feed([(self, samples)])[0])
 
-    def finish(self) -> Update:
+    def finish(self) -> Coming:
         """Ends the stream, and gives what is left. Raises ValueError if it has ended before."""
-        return self.pool.finish([self])[0]
+        return _checked(self.pool.finish([self])[0])
+
+    def close(self) -> None:
+        """Leaves the stream: what is under way is dropped, and its updates raise ValueError."""
+        self.has_ended = True
+        self.pool._inbox.put(weakref.ref(self))
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def add(self, samples_N: np.ndarray, *, last: bool = False) -> None:
         """Keeps samples of them, or all."""
@@ -108,109 +162,19 @@ class Session:
         self.samples_N, self.first_sample = self.samples_N[n:], self.first_sample + n
 
 
-class StepFrames(NamedTuple):
-    """Encoder frames of a step, and which of them count: of each row those from `first` to `end`, and ahead of these
-    until `stop` those that are encoded again with more of what follows."""
+class _Feed(NamedTuple):
+    """Samples that a session is given, or None for its end, and the update that is awaited."""
 
-    encoded_BSC: Tensor
-    first: list[int]
-    end: list[int]
-    stop: list[int]
+    session: Session
+    samples_N: Any
+    coming: Coming
 
 
-class CachedFrames:
-    """Frames of a model that keeps what it has computed."""
-
-    def __init__(self, asr: "Recognizer", lookahead: int) -> None:
-        self.asr, self.streams = asr, EncoderStreams(asr.model.encoder, lookahead, asr.feature_config.mel_bins)
-        features = asr.feature_config
-        self.hop, self.size = features.hop_samples, asr.config.encoder.subsampling
-        # Frames before a step that the transform and pre-emphasis reach into, and samples behind its last one.
-        self.before = -(-(features.n_fft // 2 + 1) // self.hop)
-        self.after = max(features.window_samples // 2 - self.hop, 0)
-
-    def open(self, slot: int) -> None:
-        """Makes the slot ready for a new stream."""
-        if slot >= self.streams.slots:
-            self.streams.grow(max(slot + 1, 2 * self.streams.slots))
-        self.streams.clear(slot)
-
-    def is_ready(self, session: Session) -> bool:
-        """Whether the next step's samples are there."""
-        if session.is_over:
-            return session.done < _frames(self.asr, session.samples)
-        last_feature = self.size * (session.done + self.streams.frames - 1)
-        return session.samples >= self.hop * (last_feature + 1) + self.after
-
-    def step(self, sessions: Sequence[Session]) -> StepFrames:
-        """The next frames of each, which must be ready."""
-        length = (self.before + self.streams.feature_frames) * self.hop + self.after
-        starts = [(self.size * (session.done - 1) + 1 - self.before) * self.hop for session in sessions]
-        audio_BN = np.zeros((len(sessions), length), np.float32)
-        for row, session, start in zip(audio_BN, sessions, starts, strict=True):
-            samples_N = session.between(start, min(start + length, session.samples))
-            row[: len(samples_N)] = samples_N
-        samples = [min(length, max(0, s.samples - start)) for s, start in zip(sessions, starts, strict=True)]
-        features_BFT, _ = self.asr.features(torch.from_numpy(audio_BN), torch.tensor(samples))
-        features_BFT = features_BFT[:, :, self.before : self.before + self.streams.feature_frames]
-        in_all = [self.asr.feature_config.frames(s.samples) if s.is_over else UNKNOWN for s in sessions]
-        done = [session.done for session in sessions]
-        with torch.inference_mode(), float32_math(self.asr.precision):
-            encoded_BSC = self.streams.step(features_BFT, [s.slot for s in sessions], done, in_all).float()
-        end = [
-            min(self.streams.frames, _frames(self.asr, s.samples) - s.done) if s.is_over else self.streams.frames
-            for s in sessions
-        ]
-        for session, n, start in zip(sessions, end, starts, strict=True):
-            session.done += n
-            session.forget(start + self.streams.feature_frames * self.hop)
-        return StepFrames(encoded_BSC, [0] * len(sessions), end, end)
-
-    @property
-    def bytes_per_stream(self) -> int:
-        """Memory that is kept of a stream, its last samples apart."""
-        return self.streams.bytes_per_stream
-
-
-class ChunkedFrames:
-    """Frames of any model: chunks, encoded with what was before them and a lookahead."""
-
-    bytes_per_stream = 0
-
-    def __init__(self, asr: "Recognizer", *, chunk: int, left: int, lookahead: int) -> None:
-        self.asr, self.chunk, self.left, self.lookahead = asr, chunk, left, lookahead
-        self.size = asr.samples_per_frame
-
-    def open(self, slot: int) -> None:
-        """Nothing is kept of a stream but its samples."""
-
-    def is_ready(self, session: Session) -> bool:
-        """Whether the next step's samples are there."""
-        if self._ends(session):
-            return session.done < _frames(self.asr, session.samples)
-        return session.samples >= self.size * (session.done + self.chunk + self.lookahead)
-
-    def _ends(self, session: Session) -> bool:
-        """Whether nothing follows what is kept: the stream is over, or pauses for longer than the lookahead."""
-        pause = session.pauses.pause if session.pauses else 0
-        return session.is_over or pause > self.size * self.lookahead
-
-    def step(self, sessions: Sequence[Session]) -> StepFrames:
-        """The next frames of each, which must be ready."""
-        pieces, first, end, stop = [], [], [], []
-        for session in sessions:
-            last = _frames(self.asr, session.samples) if self._ends(session) else UNKNOWN
-            start = max(0, session.done - self.left)
-            chunk_end = min(last, session.done + self.chunk)
-            all_end = min(last, chunk_end + self.lookahead)
-            pieces.append(session.between(self.size * start, min(session.samples, self.size * all_end)))
-            first.append(session.done - start)
-            end.append(chunk_end - start)
-            stop.append(all_end - start)
-            session.done = chunk_end
-            session.forget(self.size * (chunk_end - self.left))
-        encoded_BSC, _ = self.asr.encode(*self.asr.features(*padded(pieces, self.asr.device)))
-        return StepFrames(encoded_BSC, first, end, stop)
+def _checked(coming: Coming) -> Coming:
+    """Raises at once what is wrong with a feed."""
+    if coming.done() and (error := coming.exception()) is not None:
+        raise error
+    return coming
 
 
 class Pool:
@@ -223,14 +187,25 @@ class Pool:
         *,
         max_symbols: int,
         decoder: SearchDecoding | None = None,
+        delay_seconds: float = 0.0,
+        idle_seconds: float = math.inf,
     ) -> None:
-        """Raises ValueError for a decoder that wants all frames at once, or gives several transcripts."""
+        """`delay_seconds`: how long a step that could be taken waits for those of other streams.
+        `idle_seconds`: after which a session that is fed nothing is closed.
+
+        Raises ValueError for a decoder that wants all frames at once, or gives several transcripts.
+        """
         self.asr, self.frames, self.max_symbols, self.decoder = asr, frames, max_symbols, decoder
+        self.delay_seconds, self.idle_seconds = delay_seconds, idle_seconds
         if decoder is not None and (decoder.in_parts is None or decoder.options.n_best > 1):
             raise ValueError("decoder: streams have one transcript: expected n_best = 1, and no thorough search")
         self.decoding = asr.decoding() if decoder is None or decoder.in_parts is None else decoder.in_parts
-        self._free: list[int] = []
-        self._slots = 0
+        self._held: dict[int, weakref.ref[Session]] = {}  # slots that streams have
+        self._active: dict[Session, float] = {}  # those with feeds, and when their next step is due
+        # Its `put` may be called wherever garbage is collected.
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=_serve, args=(weakref.ref(self), self._inbox), name="streams", daemon=True).start()
+        weakref.finalize(self, self._inbox.put, None).atexit = False
 
     def session(self, *, hot_words: Iterable[str] = ()) -> Session:
         """A new stream. `hot_words`: words or phrases to favour in it, where the pool has a decoder.
@@ -242,50 +217,140 @@ class Pool:
             scorer = self.decoder.scorer_with(words)
         elif words:
             raise ValueError("hot_words: expected a pool with a decoder")
-        progress = self.decoding.start(1, scorer)
-        if not self._free:
-            self._free.append(self._slots)
-            self._slots += 1
-        slot = self._free.pop()
-        self.frames.open(slot)
-        return Session(self, slot, progress)
+        return Session(self, self.decoding.start(1, scorer))
 
-    def feed(self, feeds: Iterable[tuple[Session, np.ndarray | Tensor]]) -> list[Update]:
-        """What samples of several sessions bring, as `Session.feed`; their steps are taken together."""
-        taken = [(session, _samples(samples)) for session, samples in feeds]
-        self._check([session for session, _ in taken])
-        for session, samples_N in taken:
-            session.add(samples_N)
-        return self._updates([session for session, _ in taken])
+    def feed(self, feeds: Iterable[tuple[Session, np.ndarray | Tensor]]) -> list[Coming]:
+        """What samples of several sessions bring, as `Session.feed`; their steps are taken together.
 
-    def finish(self, sessions: Iterable[Session]) -> list[Update]:
+        What is wrong with one of them is raised by its own update.
+        """
+        return self._put([_Feed(session, samples, Coming()) for session, samples in feeds])
+
+    def finish(self, sessions: Iterable[Session]) -> list[Coming]:
         """Ends several sessions, as `Session.finish`."""
-        ending = list(sessions)
-        self._check(ending, once=True)
-        for session in ending:
-            session.add(np.zeros(0, np.float32), last=True)
-            session.is_over = True
-        updates = self._updates(ending)
-        self._free += [session.slot for session in ending]
-        return updates
+        return self._put([_Feed(session, None, Coming()) for session in sessions])
 
     @property
     def bytes_per_stream(self) -> int:
         """Memory that is kept of a stream: of the encoder and of the decoder, its last samples apart."""
         return self.frames.bytes_per_stream + self.decoding.start(1).nbytes
 
-    def _check(self, sessions: Sequence[Session], *, once: bool = False) -> None:
-        is_twice = once and len(set(sessions)) < len(sessions)
-        if is_twice or any(session.pool is not self or session.is_over for session in sessions):
-            raise ValueError("this session is over, or of another pool; start one with session()")
+    def _put(self, feeds: list["_Feed"]) -> list[Coming]:
+        taken = []
+        for session, samples, coming in feeds:
+            coming.set_running_or_notify_cancel()  # samples that have been fed cannot be taken back
+            try:
+                samples_N = None if samples is None else _samples(samples)
+                if session.pool is not self or session.has_ended:
+                    raise ValueError(session.error or CLOSED)
+            except ValueError as error:
+                coming.set_exception(error)
+                continue
+            session.has_ended = samples_N is None
+            taken.append(_Feed(session, samples_N, coming))
+        self._inbox.put(taken)
+        return [feed.coming for feed in feeds]
 
-    def _updates(self, sessions: Sequence[Session]) -> list[Update]:
-        while ready := [s for s in dict.fromkeys(sessions) if not s.error and self.frames.is_ready(s)]:
-            for first in range(0, len(ready), BATCH):
-                self._step(ready[first : first + BATCH])
-        for session in sessions:
-            session.samples_N = session.samples_N.copy()
-        return [self._update(session) for session in sessions]
+    # From here on: in the thread of `_serve`.
+
+    def _take(self, message: "list[_Feed] | weakref.ref[Session] | int") -> None:
+        """Feeds, a session to close, or the slot of one that nobody refers to."""
+        if isinstance(message, int):
+            self._free(message)
+        elif isinstance(message, list):
+            for feed in message:
+                if feed.session.is_over:
+                    feed.coming.set_exception(ValueError(CLOSED))
+                    continue
+                feed.session.used = time.monotonic()
+                feed.session.waiting.append(feed)
+                if feed.session not in self._active:
+                    self._begin(feed.session)
+        elif (closed := message()) is not None:
+            self._close(closed)
+
+    def _begin(self, session: Session) -> None:
+        """Takes the samples of the next feed that waits."""
+        samples_N = session.waiting[0].samples_N
+        if samples_N is None:
+            samples_N, session.is_over = np.zeros(0, np.float32), True
+        session.add(samples_N, last=session.is_over)
+        self._active[session] = time.monotonic()
+
+    def _wait_seconds(self) -> float | None:
+        """Until there is something to do, if no message comes; None for ever."""
+        now = time.monotonic()
+        if not self._active:
+            used = [session.used for ref in self._held.values() if (session := ref()) is not None]
+            return max(0.0, min(used) + self.idle_seconds - now) if used and self.idle_seconds < math.inf else None
+        due = min(self._active.values())
+        all_wait = len(self._active) >= min(BATCH, len(self._held))
+        return 0.0 if all_wait or due > now else max(0.0, due + self.delay_seconds - now)
+
+    def _work(self) -> None:
+        """Updates that are complete, and a step of the streams that are due first, once one of them is."""
+        self._answer()
+        if self._active and self._wait_seconds() == 0.0:
+            ready = sorted(self._active, key=self._active.__getitem__)[:BATCH]
+            done = [session.done for session in ready]
+            try:
+                for session in ready:
+                    self._open(session)
+                self._step(ready)
+            except Exception as error:
+                for session in ready:
+                    session.error = f"the stream broke off: {error!r}"
+            for session, before in zip(ready, done, strict=True):
+                # A feed of an hour is due second by second: streams in real time go before it.
+                self._active[session] += self.asr.seconds_per_frame * (session.done - before)
+            self._answer()
+        if self.idle_seconds < math.inf:
+            for ref in list(self._held.values()):
+                idle = ref()
+                if idle is not None and not idle.waiting and idle.used + self.idle_seconds <= time.monotonic():
+                    idle.has_ended, idle.error = True, f"closed: nothing was fed for {self.idle_seconds:g} s"
+                    self._close(idle)
+
+    def _answer(self) -> None:
+        """The updates of feeds whose steps have all been taken; then the next feeds of their streams are begun."""
+        for session in list(self._active):
+            while session in self._active and (session.error or not self.frames.is_ready(session)):
+                feed = session.waiting.popleft()
+                del self._active[session]
+                session.samples_N = session.samples_N.copy()
+                try:
+                    update = self._update(session)
+                except Exception as error:
+                    session.error = f"the stream broke off: {error!r}"
+                    update = Update([], "", "", session.error)
+                if session.is_over:
+                    self._close(session)
+                elif session.waiting:
+                    self._begin(session)
+                feed.coming.set_result(update)
+
+    def _close(self, session: Session) -> None:
+        session.is_over = True
+        self._active.pop(session, None)
+        for feed in session.waiting:
+            feed.coming.set_exception(ValueError(session.error or CLOSED))
+        session.waiting.clear()
+        self._free(session.slot)
+
+    def _open(self, session: Session) -> None:
+        """Gives the session the first slot that nobody has."""
+        if session.slot < 0:
+            session.slot = next(slot for slot in range(len(self._held) + 1) if slot not in self._held)
+            self._held[session.slot] = weakref.ref(session)
+            weakref.finalize(session, self._inbox.put, session.slot).atexit = False
+            self.frames.open(session.slot)
+
+    def _free(self, slot: int) -> None:
+        """Once its session is over, or nobody refers to it."""
+        owner = self._held.get(slot, lambda: None)()
+        if slot in self._held and (owner is None or owner.is_over):
+            del self._held[slot]
+            self.frames.shrink(max(self._held, default=-1) + 1)
 
     @torch.inference_mode()
     def _step(self, sessions: Sequence[Session]) -> None:
@@ -312,6 +377,7 @@ class Pool:
             ahead = self._decoded(frames.encoded_BSC, frames.end, frames.stop, progress)
         for session, *parts in zip(sessions, ahead, self.decoding.end(progress), strict=True):
             session.ahead = NOTHING if session.error else joined(parts, self.asr.pieces)
+            session.is_spelled = False
 
     def _decoded(
         self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: DecodingState
@@ -325,18 +391,45 @@ class Pool:
         )
 
     def _update(self, session: Session) -> Update:
-        """The words that no further piece can belong to, and the others. A word is over when the next one starts."""
+        """The words that are over, the text that stays, and the rest."""
+        pause = session.pauses.pause / self.asr.feature_config.sample_rate if session.pauses else 0.0
+        if pause and frames_of(self.asr, session.samples) > session.done:
+            pause = 0.0  # some of what was said before it waits for what follows
+        is_settled = pause >= SETTLED_SECONDS and bool(session.heard.tokens)
+        if session.is_spelled and not session.is_over and not is_settled:  # no step has been taken
+            return Update([], "", session.pending, session.error)
+        session.is_spelled = True
         pieces, heard, ahead = self.asr.pieces, session.heard, session.ahead
         if session.is_over:
             heard, ahead = joined([heard, *self.decoding.end(session.progress)], pieces), NOTHING
+        delta = self._delta(session, heard.tokens)
         groups = word_groups(pieces, heard.tokens)
         cut = len(heard.tokens) if session.is_over else groups[-1].start if groups else 0
+        if cut < len(heard.tokens):
+            last = heard.frames[-1] + (heard.durations[-1] if heard.durations else 1)
+            silent_seconds = pause + (session.done - session.unheard - last) * self.asr.seconds_per_frame
+            if silent_seconds >= SETTLED_SECONDS and not ahead.tokens:
+                cut = len(heard.tokens)
+            elif len(heard.tokens) - cut > MOST_OPEN:
+                cut = len(heard.tokens) - 1
+            cut = pieces.whole(heard.tokens[:cut])
         session.heard = heard.part(cut, None)
-        words = self._words(session, heard)
-        n_open = len(self._words(session, session.heard))
-        pending = self._words(session, joined([session.heard, ahead], pieces))
-        words = words[: len(words) - n_open]
-        return Update(words, _text(words), _text(pending), session.error)
+        session.given -= cut
+        words, following = self._words(session, heard.part(0, cut)), self._words(session, session.heard)
+        if words and following and following[0].start > words[-1].start:
+            words[-1] = words[-1]._replace(end=min(words[-1].end, following[0].start))
+        session.pending = text_of(self._words(session, joined([session.heard, ahead], pieces)))
+        return Update(words, text_of(words), session.pending, session.error, delta)
+
+    def _delta(self, session: Session, tokens: Sequence[int]) -> str:
+        """The text of pieces that no delta had. A space waits for what follows it."""
+        whole = len(tokens) if session.is_over else self.asr.pieces.whole(tokens)
+        text = (session.space or "") + self.asr.pieces.spelled(tokens[session.given : whole])
+        session.given = whole
+        text = re.sub(r"\s+", " ", text if session.space is not None else text.lstrip())
+        if text:
+            session.space = " " if text.endswith(" ") else ""
+        return text.rstrip()
 
     def _words(self, session: Session, hypothesis: Hypothesis) -> list[Word]:
         before = session.unheard * self.asr.seconds_per_frame
@@ -346,13 +439,27 @@ class Pool:
         return self.asr.words(hypothesis, Recording("stream", session.samples_N, seconds, own))
 
 
-def _text(words: Sequence[Word]) -> str:
-    return " ".join(word.text for word in words)
-
-
-def _frames(asr: "Recognizer", samples: int) -> int:
-    """Encoder frames of so many samples."""
-    return asr.model.encoder.output_frames(asr.feature_config.frames(samples))
+def _serve(ref: "weakref.ref[Pool]", inbox: "queue.SimpleQueue[Any]") -> None:
+    """Takes messages and does what they ask for, until nothing refers to the pool."""
+    pool, wait = None, None
+    while True:
+        messages = []
+        try:
+            messages.append(inbox.get(timeout=wait))
+            while True:
+                messages.append(inbox.get_nowait())
+        except queue.Empty:
+            pass
+        pool = ref()
+        if pool is None:
+            return
+        for message in messages:
+            pool._take(message)
+        messages = message = None  # type: ignore[assignment]  # nothing of them is held while there is nothing to do
+        pool._work()
+        wait = pool._wait_seconds()
+        if not pool._active:  # with feeds it is held: an update is awaited, though perhaps no session
+            pool = None
 
 
 def _samples(samples: np.ndarray | Tensor) -> np.ndarray:

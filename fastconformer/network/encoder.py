@@ -164,6 +164,7 @@ class ConformerBlock(nn.Module):
         self.convolution = ConvolutionModule(cfg)
         self.feed_forward_out = FeedForward(cfg)
         self.norm = nn.LayerNorm(cfg.width)
+        self.adapter = LinearAdapter(cfg) if cfg.adapter_width else None
 
     def forward(self, x_BSC: Tensor, inside_BS: Tensor, seen_BSR: Tensor, past: "Past | None" = None) -> Tensor:
         """x_BSC; inside_BS is true for frames that are no padding, seen_BSR where the first frame sees the second.
@@ -175,7 +176,8 @@ class ConformerBlock(nn.Module):
         x_BSC = x_BSC + self._dropped(self.attention(normalized_BSC, seen_BSR, past))
         x_BSC = x_BSC + self._dropped(self.convolution(x_BSC, inside_BS, past))
         x_BSC = torch.add(x_BSC, self._dropped(self.feed_forward_out(x_BSC)), alpha=self.share)
-        return self.norm(x_BSC)
+        x_BSC = self.norm(x_BSC)
+        return x_BSC if self.adapter is None else x_BSC + self.adapter(x_BSC)
 
     def _dropped(self, x_BSC: Tensor) -> Tensor:
         return dropout(x_BSC, self.dropout, self.training)
@@ -200,6 +202,21 @@ class FeedForward(nn.Module):
         """x_BSC -> x_BSC"""
         x_BSC = _as_for(self.enter, self.norm(x_BSC))
         return self.leave(dropout(F.silu(self.enter(x_BSC)), self.dropout, self.training))
+
+
+class LinearAdapter(nn.Module):
+    """Two narrow linear layers beside a trained block (Houlsby et al., ICML 2019), which start as nothing."""
+
+    def __init__(self, cfg: EncoderConfig):
+        super().__init__()
+        self.norm = nn.LayerNorm(cfg.width)
+        self.enter = Linear(cfg.width, cfg.adapter_width, False)
+        self.leave = Linear(cfg.adapter_width, cfg.width, False)
+        nn.init.zeros_(self.leave.weight)
+
+    def forward(self, x_BSC: Tensor) -> Tensor:
+        """x_BSC -> x_BSC"""
+        return self.leave(F.silu(self.enter(_as_for(self.enter, self.norm(x_BSC)))))
 
 
 class RelativeAttention(nn.Module):

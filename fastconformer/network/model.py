@@ -1,4 +1,4 @@
-"""An encoder and its heads: prediction network and joint of a transducer, and CTC.
+"""An encoder and its heads: prediction network and joint of a transducer, an attention decoder, and CTC.
 
 Shapes: B utterances, F mel bins, T feature frames, S encoder frames, C encoder width, U labels (one more positions),
 H prediction network, J joint, V labels and blank, W = V and one output per duration.
@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.training.dropout import dropout
+from fastconformer.attention.network import AttentionDecoder
 from fastconformer.config import ModelConfig
 from fastconformer.network.encoder import EncodedFrames, FastConformer
 from fastconformer.transducer.weights import DecoderWeights, LSTMLayer
 
 
 class Model(nn.Module):
-    """FastConformer with CTC, RNN-T, TDT or hybrid heads; `prediction`, `joint` and `ctc` are None where not wanted."""
+    """FastConformer with its heads; `prediction`, `joint`, `attention` and `ctc` are None where not wanted."""
 
     def __init__(self, cfg: ModelConfig, mel_bins: int):
         super().__init__()
@@ -26,11 +27,21 @@ class Model(nn.Module):
         has_transducer = cfg.transducer != "none"
         self.prediction = PredictionNetwork(cfg) if has_transducer else None
         self.joint = Joint(cfg) if has_transducer else None
-        self.ctc = nn.Linear(cfg.encoder.width, cfg.pieces + 1) if cfg.ctc else None
+        has_attention = cfg.attention.layers > 0
+        self.attention = AttentionDecoder(cfg.attention, cfg.encoder.width, cfg.pieces) if has_attention else None
+        width = cfg.attention.width if has_attention else cfg.encoder.width
+        self.ctc = nn.Linear(width, cfg.pieces + 1) if cfg.ctc else None
 
     def forward(self, features_BFT: Tensor, frames_B: Tensor) -> EncodedFrames:
-        """What the heads start from: encoder frames of features with frames_B valid frames each."""
-        return self.encoder(features_BFT, frames_B)
+        """What the heads start from: encoder frames of features with frames_B valid frames each.
+
+        Where there is an attention decoder of another width, they are projected to it.
+        """
+        encoded = self.encoder(features_BFT, frames_B)
+        if self.attention is None or self.attention.project is None:
+            return encoded
+        project = self.attention.project
+        return encoded._replace(encoded_BSC=project(encoded.encoded_BSC.to(project.weight.dtype)))
 
     def decoder_weights(self) -> DecoderWeights:
         """Prediction network and joint as a decoder takes them. The model must have them."""

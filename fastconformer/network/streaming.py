@@ -66,15 +66,19 @@ class EncoderStreams:
         """How many streams there is room for."""
         return len(self.tails_NKTF[0]) if self.tails_NKTF else 0
 
-    def grow(self, slots: int) -> None:
-        """Makes room for so many streams, if there is less."""
+    def resize(self, slots: int) -> None:
+        """Makes room for so many streams; those in further slots are forgotten."""
         more = self._empty(max(0, slots - self.slots))
         if not self.tails_NKTF:
             self.tails_NKTF, self.past_N = more
             return
-        self.tails_NKTF = [torch.cat(pair) for pair in zip(self.tails_NKTF, more[0], strict=True)]
+
+        def sized(own: Tensor, new: Tensor) -> Tensor:
+            return torch.cat([own[:slots], new])
+
+        self.tails_NKTF = [sized(*pair) for pair in zip(self.tails_NKTF, more[0], strict=True)]
         self.past_N = [
-            Past(torch.cat([past.keys_values_BR2HD, new.keys_values_BR2HD]), torch.cat([past.tail_BCS, new.tail_BCS]))
+            Past(sized(past.keys_values_BR2HD, new.keys_values_BR2HD), sized(past.tail_BCS, new.tail_BCS))
             for past, new in zip(self.past_N, more[1], strict=True)
         ]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from common.text.english.forms import answers_no
+from common.text.english.reader import answers_no
 from common.text.european import is_abbreviation, is_ordinal, language_of
 from common.text.mandarin import HAN
 from common.text.normalize import NOT_A_NAME

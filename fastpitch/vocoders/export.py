@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from common.export import ExportGraph, encoded
-from common.runs.checkpoint import CheckpointError
 from fastpitch.vocoders.networks.fused import FusedHifigan
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.istft import IstftGenerator, overlapped
@@ -76,15 +75,10 @@ class PlainIstft(nn.Module):
 
 
 def graph(loaded: LoadedGenerator) -> ExportGraph:
-    """The generator of a checkpoint, on the CPU. Raises CheckpointError for one with pulses."""
+    """The generator of a checkpoint, on the CPU."""
     generator, features, delay = loaded
     assert not isinstance(generator, FusedHifigan | FusedWaveglow)  # which `Vocoder` makes, not a checkpoint
     is_flow = isinstance(generator, Waveglow)
-    if isinstance(generator, IstftGenerator) and generator.cfg.phases == "pulses":
-        raise CheckpointError(
-            "istft.phases = pulses: in no exported graph yet; python -m fastpitch.pack NAME --fastpitch VOICE "
-            "--vocoder VOICE --phases network --corrections 0 makes a voice whose vocoder can be exported"
-        )
 
     def reference(mel_BMT: Tensor, frames_B: Tensor, noise_BTN: Tensor | None = None) -> tuple[Tensor]:
         if not isinstance(generator, Waveglow):
@@ -103,7 +97,8 @@ def graph(loaded: LoadedGenerator) -> ExportGraph:
         axes={"mel_BMT": {0: "B", 2: "T"}, "frames_B": {0: "B"}, "noise_BTN": {0: "B", 1: "T"}},
         outputs=("audio_BN",),
         checks=(*others, ragged | {"mel_BMT": torch.full_like(ragged["mel_BMT"], floor)}),
-        tolerance=1e-5,
+        # A pulse moves by what its frames' pitch is rounded by, and each correction goes on from there: a thousandth.
+        tolerance=5e-3 if isinstance(generator, IstftGenerator) and generator.cfg.phases == "pulses" else 1e-5,
         metadata=encoded(
             family=generator.__class__.__name__.removesuffix("Generator").lower(),
             task="vocoding",

@@ -21,6 +21,7 @@ def test_a_signal_is_noted_and_the_handlers_are_put_back(number):
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_all_processes_at_once_leaves_a_training_its_workers(number):
     code = f"""import os

@@ -11,6 +11,7 @@ import fastconformer
 from common.devices.precision import DTYPES, cast_for_inference
 from common.runs.checkpoint import CheckpointError
 from fastconformer.hearing.long_audio import ChunkOptions
+from fastconformer.hearing.searching import decode_parts
 from fastconformer.recognizer import Recognizer
 from tests.fastconformer import golden
 from tests.fastconformer.checkpoints import archives
@@ -102,7 +103,8 @@ def test_frames_that_come_in_parts_are_decoded_as_those_that_come_at_once(head):
     (expected,) = recognizer.decode(encoded_BSC, [146], head=head)
     recognizer.head = head
     for size in (1, 7, 50):
-        found = recognizer._decode_parts(encoded_BSC[0].split(size), 10)
+        parts = encoded_BSC[0].split(size)
+        found = decode_parts(parts, recognizer.decoding(), None, recognizer.pieces, max_symbols=10)
         assert found[:4] == expected[:4]
         assert found.confidence == pytest.approx(expected.confidence, abs=1e-5)
         assert found.entropy_confidence == pytest.approx(expected.entropy_confidence, abs=1e-4)

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from tyro.conf import Positional, arg
 
-from common.export import ExportGraph, with_greedy
+from common.export import ExportGraph, encoded, with_greedy
 from common.files.atomic import check_writable, written_whole
 from common.recognition.inputs import find_recordings
 from common.recognition.recordings import read_ahead, read_heard
@@ -37,7 +37,7 @@ from jasper import export as recognizer_export
 from jasper import recognizer
 from trt.conversion import ExportError, converted, greatest_difference
 from trt.export import families
-from trt.facts import facts_in, keeper_of
+from trt.facts import INTERFACE, facts_in, keeper_of
 from trt.quantisation.reduced import Clip, Quantisation, Ranges, Target, checked, noisy, to_float16, to_int8
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2.checkpoints import loading as wav2vec2
@@ -151,6 +151,7 @@ def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:
 def read_graph(cfg: ExportConfig) -> ExportGraph:
     """What the checkpoint offers for export, decoded as `cfg` says. Raises CheckpointError and ExportError."""
     graph = _offered(cfg)
+    graph = graph._replace(metadata={**graph.metadata, **encoded(interface=INTERFACE)})
     if cfg.decode == "log_probs":
         return graph
     if "blank" not in graph.metadata:

@@ -34,13 +34,15 @@ FORMATS: dict[str, Family] = {
 
 
 def located(path: Path) -> tuple[Path, Family]:
-    """Where the checkpoint at `path`, or of that name on the hub, lies, and which family it is of.
+    """Where the checkpoint at `path`, or of that name on the hub, lies, and which family it is of. Of a training's
+    directory it is the best one.
 
     Raises CheckpointError for what is missing or damaged, and for a model of no family that is known.
     """
     path = hub.located(path)
     if not path.exists():
         raise CheckpointError(f"{path}: no such checkpoint")
+    path = next(iter(sorted(path.glob("*_best.pt"))), path)
     with checkpoint.usable(path):
         if (folder := folder_of(path)) is not None:
             return path, _of_folder(folder)

@@ -7,7 +7,7 @@ Shapes: B utterances, N samples, S encoder frames, X what a head makes of a fram
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from common.recognition.decoding import DecodingOptions
 from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Transcript, Word
-from common.text.language import Language, Spelling
 from common.text.pieces import Pieces
+from common.text.vocabulary import Language
 from fastconformer.hearing.greedy import TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, cut, recognised, whole_chunks
 from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
@@ -27,6 +27,9 @@ from fastconformer.transducer.weights import of_named
 from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import DECODED_INSIDE, Network, paths_of
 from trt.runtime.weights import weights_in
+
+if TYPE_CHECKING:
+    from common.text.language import Spelling
 
 MAX_SYMBOLS = 10  # most pieces at one frame
 WEIGHTS = "decoder."
@@ -76,8 +79,10 @@ class PieceRecognizer:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options)
 
-    def spelling(self, language: Language | None = None) -> Spelling:
+    def spelling(self, language: Language | None = None) -> "Spelling":
         """What writes references and transcripts alike, as the model's own command does."""
+        from common.text.language import Spelling  # which takes as long to import as all else
+
         return Spelling(None, language=language or "english", unknown_letters="latin")
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:

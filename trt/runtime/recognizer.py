@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnxruntime
@@ -20,10 +20,12 @@ from common.recognition.joining import Joined
 from common.recognition.recognizer import OnError
 from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
-from common.text.language import Language, Spelling
-from common.text.vocabulary import is_special
+from common.text.vocabulary import Language, is_special
 from ctc import native
 from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
+
+if TYPE_CHECKING:
+    from common.text.language import Spelling
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
@@ -129,8 +131,10 @@ class Recognizer:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return CTCDecoder(self.labels, blank=self.blank, separator=self.separator, options=options)
 
-    def spelling(self, language: Language | None = None) -> Spelling:
+    def spelling(self, language: Language | None = None) -> "Spelling":
         """What writes references in the letters of the labels, as the model's own command does."""
+        from common.text.language import Spelling  # which takes as long to import as all else
+
         written = {label for label in self.labels if len(label) == 1 and label != self.separator} | {" "}
         data: dict[str, Any] = self.network.facts.get("configuration", {}).get("data", {})
         return Spelling(

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from common.recognition.chunks import MOST_PADDED
 
@@ -22,13 +22,14 @@ class Waiting(Generic[Given, Answer]):
     given: Given
     answer: "asyncio.Future[Answer]"
     since: float
+    due: float
 
 
 class Batcher(Generic[Given, Answer]):
-    """Runs `run` in a thread of its own on batches of what is given to `__call__`.
+    """Runs `run` in `threads` of its own on batches of what is given to `__call__`.
 
-    A batch is what came first and what is most like it in `size`, so that little of it is padding. It starts when
-    `most` requests wait, or `delay_seconds` after the first of them came. The thread takes the next one as soon as it
+    A batch is what is due first and what is most like it in `size`, so that little of it is padding. It starts when
+    `most` requests wait, or `delay_seconds` after the first of them came. A thread takes the next one as soon as it
     is free, while the answers of the one before are sent. `seen` gets the size of every batch. Whoever is cancelled
     while waiting is left out. Where `run` raises an exception for several, it is called again for each of them alone.
     """
@@ -41,30 +42,34 @@ class Batcher(Generic[Given, Answer]):
         most: int,
         size: Callable[[Given], int] = lambda given: 1,
         seen: Callable[[int], None] = lambda n: None,
+        threads: int = 1,
     ):
         self._run, self._delay, self._most, self._size, self._seen = run, delay_seconds, most, size, seen
         self._waiting: list[Waiting[Given, Answer]] = []
         self._changed = threading.Condition()
-        self._ends = False
+        self._ends, self._threads = False, threads
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Within a running event loop."""
         self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._work, name="network", daemon=True).start()
+        for _ in range(self._threads):
+            threading.Thread(target=self._work, name="network", daemon=True).start()
 
     def stop(self) -> None:
         """Leaves what waits unanswered."""
         with self._changed:
             self._ends = True
-            self._changed.notify()
+            self._changed.notify_all()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def __call__(self, given: Given) -> Answer:
-        """The answer for this. Raises what `run` raises for it alone."""
-        own = Waiting(given, asyncio.get_running_loop().create_future(), time.monotonic())
+    async def __call__(self, given: Given, due: float | None = None) -> Answer:
+        """The answer for this, which is due at a time of `time.monotonic`, by default now; what is due first comes
+        first. Raises what `run` raises for it alone."""
+        now = time.monotonic()
+        own = Waiting(given, asyncio.get_running_loop().create_future(), now, now if due is None else due)
         with self._changed:
             self._waiting.append(own)
             self._changed.notify()
@@ -94,9 +99,9 @@ class Batcher(Generic[Given, Answer]):
         return []
 
     def _alike(self) -> list[Waiting[Given, Answer]]:
-        """What came first, and others of about its size, as long as padding takes no more of them than in a batch of
+        """What is due first, and others of about its size, as long as padding takes no more of them than in a batch of
         `common.recognition`."""
-        first, *others = self._waiting
+        first, *others = sorted(self._waiting, key=lambda waiting: waiting.due)
         size = self._size(first.given)
         batch, total, longest = [first], size, size
         for other in sorted(others, key=lambda waiting: abs(self._size(waiting.given) - size)):
@@ -133,3 +138,17 @@ class Batcher(Generic[Given, Answer]):
                 waiting.answer.set_exception(problem)
             else:
                 waiting.answer.set_result(found[i])
+
+
+class Workers(Batcher[Callable[[], Any], Any]):
+    """Threads for what is no network: pieces of bounded size of decoding, resampling and encoding, so that what is due
+    first does not wait for the whole of anything."""
+
+    def __init__(self, threads: int = 2):
+        super().__init__(lambda works: [work() for work in works], delay_seconds=0.0, most=1, threads=threads)
+
+    async def __call__(self, given: Callable[[], Any], due: float | None = None) -> Any:
+        """What the work returns, or raises."""
+        if self._loop is None:
+            self.start()
+        return await super().__call__(given, due)

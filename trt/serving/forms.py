@@ -58,6 +58,8 @@ async def read_json(request: Request, kind: type[Asked]) -> Asked:
 
     Raises RequestError that names the field and what is wrong with it.
     """
+    if request.headers.get("content-type", "").startswith("text/"):  # which pages elsewhere may send without asking
+        raise RequestError(415, "content type text: expected application/json")
     content = b"".join([chunk async for chunk in request.stream()])
     try:
         return kind.model_validate(_object(content))

@@ -1,8 +1,10 @@
 """The gateway: routes of OpenAI's audio API, health and metrics, in front of the models."""
 
 import asyncio
+import contextlib
+import re
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,19 +13,24 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from trt.serving import forms, speech, transcriptions
+from trt.serving.batching import Workers
 from trt.serving.guard import Guard, Message, Receive, Refusal, Send, while_connected
 from trt.serving.hearing import Hearing, self_test
 from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
 from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
 from trt.serving.models import Ears, ServedVoice
+from trt.serving.realtime import serve_realtime
 from trt.serving.triton.asking import Infer, Remote, RemoteVoice
 from trt.serving.triton.program import HOST, Triton
 
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
 ALIASES = ("", "default")
-HEARING_ALIASES = (*ALIASES, "whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
-SPEAKING_ALIASES = (*ALIASES, "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+# OpenAI's names, with dates and without.
+HEARING_NAMES = re.compile(
+    r"whisper-1|gpt-(4o-|live-|realtime-)?(mini-)?(transcribe|whisper)(-diarize)?(-\d{4}-\d\d-\d\d)?"
+)
+SPEAKING_NAMES = re.compile(r"tts-1(-hd)?(-\d{4})?|gpt-4o-mini-tts(-\d{4}-\d\d-\d\d)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +40,8 @@ class GatewaySettings:
     limits: Limits = field(default_factory=Limits)
     keys: tuple[str, ...] = ()
     """One of these must come with every request; none: open to all who reach it."""
+    hosts: tuple[str, ...] | None = None
+    """Names that requests may call the server by, besides addresses and names without a dot; None: any name."""
     language: str = "english"
     """What verbose_json calls the language."""
     batch_delay_ms: float = 20.0
@@ -54,30 +63,35 @@ class Gateway:
         """`triton`: what runs the recogniser, of which `ears` only says what it is to answer when it is tested, and the
         voice where it has one."""
         self.settings, self.metrics, self._tell, self._triton = settings, Metrics(), tell, triton
-        limits, self.budget, self._started = settings.limits, Budget(settings.limits.max_memory_mb * 1e6), False
+        limits, self._started, self.workers = settings.limits, False, Workers()
+        self.budget = Budget(limits.max_memory_mb * 1e6, limits.max_backlog_seconds, limits.client_share)
+        self.ending = asyncio.Event()
+        """Set once streams should end, because the server does."""
         self.metrics.gauge("process_cpu_seconds", "Processor time of this process.", time.process_time)
         self.metrics.gauge("speech_held_bytes", "Bytes that requests hold.", lambda: self.budget.held)
-        common: dict[str, Any] = {"limits": limits, "budget": self.budget, "metrics": self.metrics}
+        self.metrics.gauge("speech_backlog_seconds", "Sound that is asked for.", lambda: self.budget.seconds)
+        common: dict[str, Any] = {"limits": limits, "metrics": self.metrics}
+        models: dict[str, Any] = {**common, "workers": self.workers}
         batching: dict[str, Any] = {"delay_seconds": settings.batch_delay_ms / 1000, "most": settings.max_batch}
         if triton is not None:
             batching["engine"] = Remote(Infer(HOST, triton.http_port), most=2 * settings.max_batch)
-        self.hearing = Hearing(ears, **common, **batching) if ears is not None else None
+        self.hearing = Hearing(ears, **models, **batching) if ears is not None else None
         self.speaking = None
         if voice is not None:
             said = None
             if triton is not None and triton.speaks:
                 most = 2 * speech.AT_ONCE
                 said = RemoteVoice(Infer(HOST, triton.http_port), sample_rate=voice.sample_rate, most=most)
-            self.speaking = speech.Speaking(voice, engine=said, **common)
+            self.speaking = speech.Speaking(voice, engine=said, **models)
         self.live: set[WebSocket] = set()
         self.metrics.gauge("speech_live_streams", "Streams with live captions.", lambda: len(self.live))
         # Its pages of documentation would load scripts from elsewhere; the description stays at /openapi.json.
-        self.routes = FastAPI(title="Speech models", docs_url=None, redoc_url=None)
+        self.routes = FastAPI(title="Speech models", docs_url=None, redoc_url=None, redirect_slashes=False)
         _add_routes(self)
         self._transcriptions = next(
             route for route in self.routes.routes if getattr(route, "path", "") == TRANSCRIPTIONS
         )
-        self.app = Guard(self._answered, keys=settings.keys, **common)
+        self.app = Guard(self._answered, budget=self.budget, keys=settings.keys, hosts=settings.hosts, **common)
 
     async def start(self) -> None:
         """Within a running event loop: tests the models. Raises SelfTestError where they are wrong."""
@@ -101,6 +115,7 @@ class Gateway:
     async def stop(self) -> None:
         """Leaves what waits unanswered."""
         self._started = False
+        self.workers.stop()
         if self.hearing is not None:
             self.hearing.stop()
         if self.speaking is not None:
@@ -121,14 +136,30 @@ class Gateway:
         """The transcript of a recording. Raises RequestError, and ClientGoneError."""
         asked = transcriptions.asked(await forms.read_form(request))
         hearing = self.ears(asked.model)
-        transcript = await while_connected(request, hearing.transcribe(asked.file))
+        transcriptions.check_languages(asked.languages, hearing.ears.languages or (self.settings.language,))
         if asked.streams:
-            events = transcriptions.events(transcript)
-            return StreamingResponse(iter(events), media_type="text/event-stream")
-        content = transcriptions.written(transcript, asked.format, self.settings.language)
+            parts = hearing.parts(asked.file, request.state.taken)
+            first = await while_connected(request, anext(parts, None))  # what cannot be heard is refused before it
+            told = transcriptions.events(_preceded(first, parts), asked)
+            return StreamingResponse(told, media_type="text/event-stream")
+        transcript = await while_connected(request, hearing.transcribe(asked.file, request.state.taken))
+        content = transcriptions.written(transcript, asked, self.settings.language)
         if isinstance(content, dict):
             return JSONResponse(content)
         return Response(content, media_type=transcriptions.MEDIA[asked.format])
+
+    @contextlib.asynccontextmanager
+    async def stream(self, socket: WebSocket) -> AsyncIterator[Hearing | None]:
+        """A place for a stream, with the recogniser; without one, or without a place, it is closed, and gets None."""
+        if self.hearing is None or len(self.live) >= self.settings.limits.max_queue or self.ending.is_set():
+            await socket.close(1013 if self.hearing else 1008)
+            yield None
+            return
+        self.live.add(socket)
+        try:
+            yield self.hearing
+        finally:
+            self.live.discard(socket)
 
     def models(self) -> list[str]:
         """Names of the models."""
@@ -139,7 +170,7 @@ class Gateway:
         """The recogniser, if a request's `model` means it. Raises RequestError."""
         if self.hearing is None:
             raise RequestError(404, "this server has no recogniser; start it with --asr", code="model_not_found")
-        self._check(model, (self.hearing.ears.name, *HEARING_ALIASES))
+        _check(model, self.hearing.ears.name, HEARING_NAMES, "whisper-1, gpt-4o-transcribe, gpt-4o-mini-transcribe")
         return self.hearing
 
     def voice(self, model: str) -> speech.Speaking:
@@ -148,14 +179,22 @@ class Gateway:
             raise RequestError(
                 404, "this server has no voice; start it with --tts and --vocoder", code="model_not_found"
             )
-        self._check(model, (self.speaking.voice.name, *SPEAKING_ALIASES))
+        _check(model, self.speaking.voice.name, SPEAKING_NAMES, "tts-1, tts-1-hd, gpt-4o-mini-tts")
         return self.speaking
 
-    def _check(self, model: str, names: tuple[str, ...]) -> None:
-        if model not in names:
-            known = ", ".join(known for known in names if known not in ALIASES)
-            message = f"model {model[:100]!r}: expected one of {known}"
-            raise RequestError(404, message, param="model", code="model_not_found")
+
+def _check(model: str, name: str, others: re.Pattern[str], known: str) -> None:
+    """Raises RequestError where a request's `model` is neither `name` nor one of the others."""
+    if model not in ALIASES and model != name and not others.fullmatch(model):
+        message = f"model {model[:100]!r}: expected one of {name}, {known}"
+        raise RequestError(404, message, param="model", code="model_not_found")
+
+
+async def _preceded(first: Any, others: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    if first is not None:
+        yield first
+        async for other in others:
+            yield other
 
 
 def _add_routes(gateway: Gateway) -> None:
@@ -200,8 +239,20 @@ def _add_routes(gateway: Gateway) -> None:
     @routes.get("/v1/models/{name}")
     async def model(name: str) -> dict[str, Any]:
         """One of them."""
-        gateway._check(name, tuple(gateway.models()))
+        if name not in gateway.models():
+            known = ", ".join(gateway.models())
+            message = f"model {name[:100]!r}: expected one of {known}"
+            raise RequestError(404, message, param="model", code="model_not_found")
         return _described(name)
+
+    @routes.get("/v1/audio/voices")
+    async def voices() -> dict[str, Any]:
+        """The voices, of which a request to speak names one."""
+        speakers = gateway.speaking.voice.speakers if gateway.speaking else 0
+        return {
+            "object": "list",
+            "data": [{"id": str(i), "object": "audio.voice", "name": str(i)} for i in range(speakers)],
+        }
 
     @routes.post(TRANSCRIPTIONS)
     async def transcribe(request: Request) -> Response:
@@ -211,21 +262,28 @@ def _add_routes(gateway: Gateway) -> None:
     @routes.websocket("/v1/audio/stream")
     async def captions(socket: WebSocket) -> None:
         """Captions of sound while it comes."""
-        if gateway.hearing is None or len(gateway.live) >= gateway.settings.limits.max_queue:
-            await socket.close(1013 if gateway.hearing else 1008)
-            return
-        gateway.live.add(socket)
-        try:
-            await serve_captions(socket, gateway.hearing, gateway.settings.limits)
-        finally:
-            gateway.live.discard(socket)
+        async with gateway.stream(socket) as hearing:
+            if hearing is not None:
+                await serve_captions(socket, hearing, gateway.settings.limits, gateway.ending)
+
+    @routes.websocket("/v1/realtime")
+    async def realtime(socket: WebSocket) -> None:
+        """Transcription by OpenAI's protocol."""
+        async with gateway.stream(socket) as hearing:
+            if hearing is not None:
+                language, check = gateway.settings.language, gateway.ears
+                more: dict[str, Any] = {"language": language, "check_model": check}
+                await serve_realtime(socket, hearing, gateway.settings.limits, gateway.ending, **more)
 
     @routes.post("/v1/audio/speech")
     async def speak(request: Request) -> Response:
         """The sound of a text, while it is synthesised."""
         asked = await forms.read_json(request, speech.SpeechRequest)
-        sound = await while_connected(request, gateway.voice(asked.model).speak(asked))
-        return StreamingResponse(sound.chunks, media_type=sound.media, headers={"X-Sample-Rate": str(sound.rate)})
+        sound = await while_connected(request, gateway.voice(asked.model).speak(asked, request.state.taken))
+        headers = {"X-Sample-Rate": str(sound.rate)}
+        if asked.stream_format == "sse":
+            return StreamingResponse(speech.events(sound.chunks), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(sound.chunks, media_type=sound.media, headers=headers)
 
     @routes.post("/v1/audio/speech/words")
     async def words(request: Request) -> dict[str, Any]:

@@ -6,24 +6,29 @@ Legend: N samples.
 import asyncio
 import functools
 import math
-from collections.abc import Callable
-from typing import Protocol
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from common.audio import waveform
-from common.audio.waveform import AudioError, Held
+from common.audio.pauses import quiet_cuts
+from common.audio.waveform import AudioError, Held, Opened
 from common.recognition.transcripts import Transcript
-from trt.serving.batching import Batcher
+from trt.serving.batching import Batcher, Workers
 from trt.serving.forms import File
-from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Taken
+from trt.serving.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears
 
 # What is decoded by the thread that speaks HTTP: a millisecond for most, 15 for Opus, where the way to another thread
 # and back takes one, and as much again of the network's, which waits for Python's lock.
+STEP_DELAY_SECONDS = 0.01  # that a step of one stream waits for those of others
 SMALL = 1 << 18  # bytes of the recording
 SOON = 1 << 18  # samples of all its channels
+BLOCK = 1 << 19  # samples of all channels that are decoded at a time
+USUAL_RATE = 192_000  # samples a second of all channels, up to which a second of sound counts as one
 
 
 class RecognitionLane(Protocol):
@@ -38,15 +43,16 @@ class RecognitionLane(Protocol):
     def __len__(self) -> int:
         """How many wait."""
 
-    async def __call__(self, samples_N: np.ndarray, /) -> Transcript:
-        """The transcript of float32 samples."""
+    async def __call__(self, samples_N: np.ndarray, due: float | None = None, /) -> Transcript:
+        """The transcript of float32 samples; what is due first comes first."""
 
 
 class Hearing:
     """A recogniser that answers many requests at a time.
 
-    Recordings of more than one chunk have a lane of their own, so that short ones do not wait for them. `engine` is
-    a lane for all of them, in place of those that run the recogniser in this process.
+    Recordings of more than one chunk are cut at pauses, and heard piece by piece: short ones go between them, and
+    nothing more of one is heard once its client has gone. `engine` is a lane in place of that which runs the recogniser
+    in this process; `workers` run what decodes.
     """
 
     def __init__(
@@ -54,77 +60,141 @@ class Hearing:
         ears: Ears,
         *,
         limits: Limits,
-        budget: Budget,
         metrics: Metrics,
+        workers: Workers,
         delay_seconds: float,
         most: int,
         engine: RecognitionLane | None = None,
     ):
-        self.ears, self._limits, self._budget, self._metrics = ears, limits, budget, metrics
-        self._short: RecognitionLane
-        self._long: RecognitionLane
-        seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
-        if engine is not None:
-            self._short = self._long = engine
-        else:
+        self.ears, self.workers, self._limits, self._metrics = ears, workers, limits, metrics
+        if engine is None:
+            seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
             most = min(most, ears.batch_size)  # once through the network: while its answers are sent, others follow
-            self._short = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, size=len, seen=seen)
-            self._long = Batcher(ears.transcribe, delay_seconds=0.0, most=1, size=len, seen=seen)
-        waiting = "Recordings that wait for a batch."
-        metrics.gauge("speech_waiting", waiting, lambda: sum(map(len, self._lanes)))
+            engine = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, size=len, seen=seen)
+        self._lane: RecognitionLane = engine
+        lane = self._lane
+        metrics.gauge("speech_waiting", "Recordings, or pieces of long ones, that wait for a batch.", lambda: len(lane))
 
-    @property
-    def _lanes(self) -> set[RecognitionLane]:
-        return {self._short, self._long}
+    @functools.cached_property
+    def pool(self) -> Any:
+        """The streams of a recogniser that hears such; None of any other."""
+        if not hasattr(self.ears.asr, "pool"):
+            return None
+        return self.ears.asr.pool(delay_seconds=STEP_DELAY_SECONDS, decoder=self.ears.decoder)
 
     def start(self) -> None:
         """Within a running event loop."""
-        for lane in self._lanes:
-            lane.start()
+        self._lane.start()
 
     def stop(self) -> None:
         """Leaves what waits unanswered."""
-        for lane in self._lanes:
-            lane.stop()
+        self._lane.stop()
 
-    async def transcribe(self, file: File) -> Transcript:
+    async def transcribe(self, file: File, taken: Taken) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
-        with Taken(self._budget) as taken:
-            samples_N = self._decoded(file, taken, most=SOON) if len(file.content) <= SMALL else None
-            if samples_N is None:
-                samples_N = await asyncio.to_thread(self._decoded, file, taken)
-            assert samples_N is not None
-            return await self.hear(samples_N, file.name)
+        return joined([part async for part in self.parts(file, taken)], file.name)
 
-    def _decoded(self, file: File, taken: Taken, *, most: float = math.inf) -> np.ndarray | None:
-        """The samples of a recording at the model's rate; None for one of more than `most`, which takes its time."""
-        rate, most_seconds = self.ears.sample_rate, self._limits.max_seconds
-        held = Held(file.content, file.name)
+    async def parts(self, file: File, taken: Taken) -> AsyncIterator[Transcript]:
+        """Transcripts of its pieces, as they are heard."""
+        samples_N = await self._decoded(file, taken)
+        async for part in self.hear_parts(samples_N, file.name, taken.due):
+            yield part
 
-        def read(channel: int | None) -> np.ndarray | None:
+    async def _decoded(self, file: File, taken: Taken) -> np.ndarray:
+        """The samples of a recording at the model's rate, decoded block by block."""
+        held, rate = Held(file.content, file.name), self.ears.sample_rate
+
+        def counted(sound: Opened) -> bool:
+            """Whether there is little to decode; takes what it needs. Raises RequestError for too much."""
+            seconds, channels = sound.n_samples / sound.sample_rate, sound.sound.channels
+            cost = seconds * max(1.0, sound.sample_rate * channels / USUAL_RATE)
+            if cost > self._limits.max_seconds:
+                found = f"{file.name}: {seconds:.0f} s of audio"
+                if cost > seconds:
+                    found += f" of {channels} channels at {sound.sample_rate} Hz, which count as {cost:.0f}"
+                raise RequestError(413, f"{found}; expected at most {self._limits.max_seconds:g} s", param="file")
+            if taken.seconds == 0:
+                taken.take(4 * round(seconds * rate), cost)
+            return sound.n_samples * channels <= SOON
+
+        def opening(channel: int | None) -> np.ndarray | None:
             with waveform.opened(held, most_seconds=math.inf, channel=channel) as sound:
-                seconds = sound.n_samples / sound.sample_rate
-                if seconds > most_seconds:
-                    found = f"{file.name}: {seconds:.0f} s of audio"
-                    raise RequestError(413, f"{found}; expected at most {most_seconds:g} s", param="file")
-                if sound.n_samples * sound.sound.channels > most:
-                    return None
-                if channel is None:
-                    taken.take(4 * (sound.n_samples + round(seconds * rate)))
-                return sound.read(rate).samples
+                return sound.read(rate).samples if counted(sound) else None
+
+        def blocks(channel: int | None) -> Iterator[np.ndarray | None]:
+            """None after every block, and at last all of it."""
+            with waveform.opened(held, most_seconds=math.inf, channel=channel) as sound:
+                found_N, filled = np.empty(math.ceil(sound.n_samples / sound.sample_rate * rate) + 1, np.float32), 0
+                for block_N in waveform.resampled(sound.blocks(BLOCK), sound.sample_rate, rate):
+                    found_N[filled : filled + len(block_N)] = block_N
+                    filled += len(block_N)
+                    yield None
+                yield found_N[:filled]
+
+        def header() -> None:
+            with waveform.opened(held, most_seconds=math.inf) as sound:
+                counted(sound)
 
         with _refusing():
-            return waveform.of_channels(read)
+            if len(file.content) <= SMALL and (samples_N := waveform.of_channels(opening)) is not None:
+                return samples_N
+            await self.workers(header, taken.due)
+            made = blocks(None)
+            while True:
+                try:
+                    while (samples_N := await self.workers(lambda: next(made), taken.due)) is None:  # noqa: B023
+                        pass
+                    return samples_N
+                except waveform.ChannelsCancelError as found:
+                    made = blocks(found.channel)
 
-    async def hear(self, samples_N: np.ndarray, name: str) -> Transcript:
+    async def hear(self, samples_N: np.ndarray, name: str, due: float | None = None) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""
-        rate = self.ears.sample_rate
-        lane = self._short if len(samples_N) <= self.ears.chunk_seconds * rate else self._long
-        transcript = await lane(samples_N)
-        if transcript.error:
-            raise RequestError(400, transcript.error.replace("array", name, 1), param="file", code="invalid_audio")
-        self._metrics.count("speech_audio_seconds_total", "Seconds of audio transcribed.", transcript.seconds)
+        return joined([part async for part in self.hear_parts(samples_N, name, due)], name)
+
+    async def hear_parts(self, samples_N: np.ndarray, name: str, due: float | None = None) -> AsyncIterator[Transcript]:
+        """Transcripts of the pieces that a recording of more than a chunk is cut into."""
+        rate, heard, seconds = self.ears.sample_rate, 0, len(samples_N) / self.ears.sample_rate
+        due = time.monotonic() + SECONDS_PER_SECOND * seconds if due is None else due
+        pieces = iter([(0, len(samples_N))])
+        if seconds > self.ears.chunk_seconds:
+            pieces = quiet_cuts(samples_N, rate, self.ears.chunk_seconds)
+        while (piece := await self._piece(pieces, due, is_long=seconds > self.ears.chunk_seconds)) is not None:
+            start, heard = piece
+            transcript = await self._lane(samples_N[start:heard], due)
+            if transcript.error:
+                problem = transcript.error.replace("array", name, 1)
+                raise RequestError(400, problem, param="file", code="invalid_audio")
+            counted = "Seconds of audio transcribed."
+            self._metrics.count("speech_audio_seconds_total", counted, (heard - start) / rate)
+            yield _moved(transcript, start / rate, heard / rate)
+        if heard < len(samples_N):  # nobody can hear what follows
+            yield Transcript(name, "", [], seconds)
+
+    async def _piece(
+        self, pieces: Iterator[tuple[int, int]], due: float | None, *, is_long: bool
+    ) -> tuple[int, int] | None:
+        if is_long:
+            return await self.workers(lambda: next(pieces, None), due)
+        return next(pieces, None)
+
+
+def joined(parts: Sequence[Transcript], name: str) -> Transcript:
+    """The transcript of a recording whose pieces have these; their times are those of the recording."""
+    if len(parts) == 1:
+        return parts[0]
+    words = [word for part in parts for word in part.words]
+    text = " ".join(part.text for part in parts if part.text)
+    return Transcript(name, text, words, parts[-1].seconds if parts else 0.0)
+
+
+def _moved(transcript: Transcript, start: float, end: float) -> Transcript:
+    if not start:
         return transcript
+    words = [
+        word._replace(start=round(word.start + start, 3), end=round(word.end + start, 3)) for word in transcript.words
+    ]
+    return transcript._replace(words=words, seconds=end)
 
 
 class _refusing:  # noqa: N801  a context manager

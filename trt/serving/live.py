@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import soxr
@@ -22,11 +23,12 @@ from starlette.websockets import WebSocketState
 from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
 from common.audio.waveform import RATES
 from common.files.json_text import parsed
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.transcripts import Transcript, Word, text_of
 from trt.serving.hearing import Hearing
-from trt.serving.limits import Limits, RequestError
+from trt.serving.limits import Limits, RequestError, Taken
 
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
+Content = TypeVar("Content", bytes, str | bytes)
 _log = logging.getLogger("trt.serve")
 KINDS = {"s16le": "<i2", "f32le": "<f4"}
 
@@ -71,6 +73,12 @@ class Captions:
         self._new = 0  # samples since the last look
         self._final_until = 0.0
         self.words: list[Word] = []
+
+    def __enter__(self) -> "Captions":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
 
     @property
     def seconds(self) -> float:
@@ -131,52 +139,186 @@ class Captions:
             self._final_until = new[count - 1].end
         final = [self._timed(word) for word in new[:count]]
         self.words += final
-        return LiveText(final, " ".join(word.text for word in new[count:]))
+        return LiveText(final, text_of(new[count:]))
 
     def _timed(self, word: Word) -> Word:
         start, end = in_recording(self._cuts, word.start), in_recording(self._cuts, word.end, is_end=True)
         return word._replace(start=round(start, 3), end=round(end, 3))
 
 
-async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits) -> None:
-    """Captions over a websocket: binary messages are samples; {"type": "end"} asks for what is left.
+async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, ending: asyncio.Event) -> None:
+    """Captions over a websocket: binary messages are samples; {"type": "end"} asks for what is left, as `ending` does.
 
     The answers are JSON: ready, partial, final, done and error.
     """
     offered = socket.headers.get("sec-websocket-protocol", "").split(",")[0].strip()
     await socket.accept(subprotocol=offered or None)
+    with socket.state.taken as taken:
+        try:
+            async with said_to(socket):
+                rate, kind = _asked(socket)
+                began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
+                captions: Captions | StreamedCaptions
+                if hearing.pool is not None:
+                    captions = StreamedCaptions(hearing.pool.session(), hearing.ears.sample_rate)
+                else:
+                    captions = Captions(
+                        lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds),
+                        hearing.ears.sample_rate,
+                        keep=hearing.ears.keep,
+                    )
+                lookahead = captions.options.lookahead_seconds
+                await _tell(socket, "ready", sample_rate=rate, model=hearing.ears.name, lookahead_seconds=lookahead)
+                incoming = Incoming[bytes](
+                    socket,
+                    taken,
+                    most=limits.max_ahead_seconds * rate * np.dtype(KINDS[kind]).itemsize,
+                    idle_seconds=limits.client_seconds,
+                    content_of=_content,
+                )
+                samples = _Samples(rate, hearing.ears.sample_rate, kind)
+                with captions:
+                    await incoming.serve(_converse(socket, captions, samples, incoming, limits), ending)
+        except RequestError as error:
+            await _tell(socket, "error", message=error.message)
+            await socket.close(1008, error.message.encode()[:120].decode("utf-8", "ignore"))  # 123 bytes are the most
+
+
+@contextlib.asynccontextmanager
+async def said_to(socket: WebSocket) -> AsyncIterator[None]:
+    """Closes the websocket at the end; what breaks off in between, if it is no RequestError, is logged."""
     try:
-        rate, kind = _asked(socket)
-        ears = hearing.ears
-        captions = Captions(lambda samples_N: hearing.hear(samples_N, "stream"), ears.sample_rate, keep=ears.keep)
-        ready = {
-            "sample_rate": rate,
-            "model": hearing.ears.name,
-            "lookahead_seconds": captions.options.lookahead_seconds,
-        }
-        await _tell(socket, "ready", **ready)
-        await _converse(socket, captions, _Samples(rate, hearing.ears.sample_rate, kind), limits)
+        yield
         await socket.close()
-    except RequestError as error:
-        await _tell(socket, "error", message=error.message)
-        await socket.close(1008, error.message.encode()[:120].decode("utf-8", "ignore"))  # 123 bytes are the most
     except WebSocketDisconnect:
         return
+    except RequestError:
+        raise
     except Exception:
         if WebSocketState.DISCONNECTED in (socket.client_state, socket.application_state):
             return  # sent after the client has gone
-        _log.exception("error while captioning")
+        _log.exception("error in a stream")
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             await _tell(socket, "error", message="internal error; the server's log has the details")
             await socket.close(1011)
 
 
-async def _converse(socket: WebSocket, captions: Captions, samples: "_Samples", limits: Limits) -> None:
+class StreamedCaptions:
+    """As `Captions`, of a recogniser that hears streams: nothing is heard twice."""
+
+    def __init__(self, session: Any, sample_rate: int):
+        self._session, self._rate, self.options = session, sample_rate, LiveOptions(lookahead_seconds=0.0)
+        self.words: list[Word] = []
+        self._samples = 0
+
+    def __enter__(self) -> "StreamedCaptions":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.close()
+
+    @property
+    def seconds(self) -> float:
+        """Sound so far."""
+        return self._samples / self._rate
+
+    async def add(self, samples_N: np.ndarray) -> LiveText | None:
+        """More sound; what is new."""
+        self._samples += len(samples_N)
+        return self._found(await self._session.feed(samples_N))
+
+    async def end(self) -> LiveText:
+        """The words that are left: all of them are final."""
+        return self._found(await self._session.finish())
+
+    def _found(self, update: Any) -> LiveText:
+        if update.error:
+            raise RequestError(500, update.error, code="engine_error")
+        self.words += update.words
+        return LiveText(update.words, update.pending)
+
+
+class Incoming(Generic[Content]):
+    """Messages of a stream, which are read while others are worked on: so it is seen at once when the client goes."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        taken: Taken,
+        *,
+        most: float,
+        idle_seconds: float,
+        content_of: Callable[[Any], Content | None],
+    ):
+        """`most`: bytes that may wait. `idle_seconds`: between two messages. `content_of` a message: None for the
+        end."""
+        self._socket, self._taken, self._most, self._idle_seconds = socket, taken, most, idle_seconds
+        self._content_of: Callable[[Any], Content | None] = content_of
+        self._waiting: asyncio.Queue[Content | None] = asyncio.Queue()
+        self._held = 0
+
+    async def next(self) -> Content | None:
+        """The next message; None at the end."""
+        content = await self._waiting.get()
+        if content is not None:
+            self._held -= len(content)
+            self._taken.give_back(len(content))
+        return content
+
+    async def serve(self, work: Coroutine[Any, Any, None], ending: asyncio.Event) -> None:
+        """Does the work, which takes messages by `next`; it is cancelled when the client goes or does what it must not.
+
+        Raises RequestError and WebSocketDisconnect.
+        """
+        working, reading = asyncio.create_task(work), asyncio.create_task(self._read())
+        ended = asyncio.create_task(ending.wait())
+        try:
+            tasks: set[asyncio.Task[Any]] = {working, reading, ended}
+            while not working.done():
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if reading in done and not working.done():
+                    reading.result()
+                if ended in done:
+                    self._waiting.put_nowait(None)
+                    tasks.discard(ended)
+            working.result()
+        finally:
+            for task in (working, reading, ended):
+                task.cancel()
+            await asyncio.gather(working, reading, ended, return_exceptions=True)
+
+    async def _read(self) -> None:
+        """Until the client goes. Raises RequestError and WebSocketDisconnect."""
+        wait: float | None = self._idle_seconds
+        while True:
+            try:
+                async with asyncio.timeout(wait):
+                    message = await self._socket.receive()
+            except TimeoutError:
+                raise RequestError(408, f"nothing came for {self._idle_seconds:g} s") from None
+            if message["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect
+            content = self._content_of(message)
+            if content is None:
+                wait = None
+            else:
+                self._taken.take(len(content))
+                self._held += len(content)
+                if self._held > self._most:
+                    found = f"more than {self._most:.0f} bytes of sound wait"
+                    raise RequestError(429, f"{found}; send it as it is spoken", code="rate_limit")
+            self._waiting.put_nowait(content)
+
+
+async def _converse(
+    socket: WebSocket,
+    captions: "Captions | StreamedCaptions",
+    samples: "_Samples",
+    incoming: "Incoming[bytes]",
+    limits: Limits,
+) -> None:
     said = ""
-    while True:
-        content = await _received(socket, limits)
-        if content is None:
-            break
+    while (content := await incoming.next()) is not None:
         found = await captions.add(samples.add(content))
         if captions.seconds > limits.max_seconds:
             raise RequestError(413, f"more than {limits.max_seconds:g} s of audio; begin again")
@@ -187,7 +329,7 @@ async def _converse(socket: WebSocket, captions: Captions, samples: "_Samples", 
                 await _tell(socket, "partial", text=said)
     rest = [await captions.add(samples.end()), await captions.end()]
     await _tell_words(socket, [word for found in rest if found is not None for word in found.words])
-    text = " ".join(word.text for word in captions.words)
+    text = text_of(captions.words)
     words = [word._asdict() for word in captions.words]
     await _tell(socket, "done", text=text, words=words, duration=round(captions.seconds, 3))
 
@@ -223,15 +365,8 @@ def _asked(socket: WebSocket) -> tuple[int, str]:
     return int(rate), kind
 
 
-async def _received(socket: WebSocket, limits: Limits) -> bytes | None:
-    """The bytes of a message; None for the end. Raises RequestError and WebSocketDisconnect."""
-    try:
-        async with asyncio.timeout(limits.client_seconds):
-            message = await socket.receive()
-    except TimeoutError:
-        raise RequestError(408, f"nothing came for {limits.client_seconds:g} s") from None
-    if message["type"] == "websocket.disconnect":
-        raise WebSocketDisconnect
+def _content(message: Any) -> bytes | None:
+    """The bytes of a message; None for the end. Raises RequestError."""
     if message.get("bytes") is not None:
         return bytes(message["bytes"])
     try:
@@ -245,7 +380,7 @@ async def _received(socket: WebSocket, limits: Limits) -> bytes | None:
 
 async def _tell_words(socket: WebSocket, words: list[Word]) -> None:
     if words:
-        text = " ".join(word.text for word in words)
+        text = text_of(words)
         await _tell(socket, "final", text=text, words=[word._asdict() for word in words])
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.audio.silence import Keep
+from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
 from fastpitch.front.control import Control
@@ -33,13 +34,21 @@ class Ears(NamedTuple):
     batch_size: int
     keep: Keep | None = None
     """What cuts silence out of recordings."""
+    decoder: Any = None
+    """What decodes, if not greedily."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that it writes, where the model says."""
+        return tuple(getattr(self.asr, "languages", ()))
 
     def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
         """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
 
         What cannot be recognised has its `error` set.
         """
-        return list(self.asr.stream(recordings, batch_size=self.batch_size, on_error="skip"))
+        how = {} if self.decoder is None else {"decoder": self.decoder}
+        return list(self.asr.stream(recordings, batch_size=self.batch_size, on_error="skip", **how))
 
 
 class SpokenWord(NamedTuple):
@@ -116,14 +125,16 @@ def load_ears(
     threads: int = 0,
     device: str = "auto",
     runtime: loading.Runtime = "onnxruntime",
+    decoding: DecodingOptions | None = None,
 ) -> Ears:
     """The recogniser in `path`: an ONNX file of trt.export, a checkpoint (.pt, .nemo) or a folder of Hugging Face's.
 
-    Raises ModelError, and CheckpointError for a checkpoint that cannot be read.
+    Raises ModelError, ConfigError for a language model or words that cannot be used, and CheckpointError for a
+    checkpoint that cannot be read.
     """
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
-        asr = loading.load(path, threads=threads, runtime=runtime)
-        return Ears(path.stem, asr.sample_rate, asr.chunk_seconds, asr, batch_size, asr.keep)
+        asr: Any = loading.load(path, threads=threads, runtime=runtime)
+        return _ears(path.stem, asr, batch_size, decoding)
     if runtime != "onnxruntime":
         raise ModelError(f"{path}: is no ONNX file, which {runtime} wants; export it, or leave out --runtime")
     from common.published import hub
@@ -136,7 +147,12 @@ def load_ears(
     if family not in ("fastconformer", "wav2vec2", "jasper"):
         raise ModelError(f"{path}: is a {family}; expected a recogniser")
     asr = importlib.import_module(family).load(path, device=device)
-    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, getattr(asr, "keep", None))
+    return _ears(name, asr, batch_size, decoding)
+
+
+def _ears(name: str, asr: Any, batch_size: int, decoding: DecodingOptions | None) -> Ears:
+    decoder = None if decoding in (None, DecodingOptions()) else asr.decoder(decoding)
+    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, getattr(asr, "keep", None), decoder)
 
 
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:
@@ -180,7 +196,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         )
 
     return ServedVoice(
-        name=tts.stem,
+        name=tts.parent.name if tts.name == "packed" else tts.stem,
         sample_rate=voice.sample_rate,
         hop_samples=voice.hop_samples,
         speakers=len(loaded.model.pitch_mean),

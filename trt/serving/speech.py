@@ -4,8 +4,10 @@ Legend: N samples.
 """
 
 import asyncio
+import base64
 import functools
 import io
+import math
 import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,19 +21,24 @@ from pydantic import BaseModel, Field, field_validator
 
 from fastpitch.front.planning import PlannedSentence
 from trt.runtime.sentences import Said, Saying
-from trt.serving.batching import Batcher
-from trt.serving.limits import Budget, Limits, RequestError, SelfTestError
+from trt.serving.batching import Batcher, Workers
+from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import ServedVoice
+from trt.serving.transcriptions import event
 
 Result = TypeVar("Result")
 Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
 MEDIA = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg", "pcm": "audio/pcm"}
 OPENAI_PCM_RATE = 24_000  # what clients of OpenAI's take raw samples to be
 OPUS_RATE = 24_000
-OPENAI_VOICES = ("alloy", "ash", "ballad", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer", "verse")
+OPENAI_VOICES: tuple[str, ...] = ("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx")
+OPENAI_VOICES += ("sage", "shimmer", "verse")
 WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
 FULL_SCALE = 32767
+PART = 1 << 16  # samples that are resampled and encoded at a time
+SYMBOL_SECONDS = 0.12  # that a symbol takes at most, in the mean of a text; phonemes of slow speech take 0.09
+BITS_PER_SECOND = 320_000  # of MP3 and Opus, at most
 AT_ONCE = 8  # texts whose next sound is made together
 # Samples of an engine from those of this process; 1 is full scale. Batches differ by 1e-4
 # (tests/trt/runtime/test_sentences.py).
@@ -49,7 +56,7 @@ class SpeechRequest(BaseModel):
     speed: float = Field(default=1.0, ge=0.25, le=4.0)
     sample_rate: int | None = Field(default=None, ge=8_000, le=48_000)
     instructions: str = ""
-    stream_format: Literal["audio"] = "audio"
+    stream_format: Literal["audio", "sse"] = "audio"
 
     @field_validator("input")
     @classmethod
@@ -67,6 +74,14 @@ class SpeechAnswer(NamedTuple):
     chunks: AsyncIterator[bytes]
 
 
+async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The sound as server-sent events, as OpenAI's clients read them with stream_format = sse."""
+    async for chunk in chunks:
+        if chunk:
+            yield event({"type": "speech.audio.delta", "audio": base64.b64encode(chunk).decode()})
+    yield event({"type": "speech.audio.done", "usage": {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}})
+
+
 class SpeechLane(Protocol):
     """What says texts, the next pieces of several at a time."""
 
@@ -76,8 +91,8 @@ class SpeechLane(Protocol):
     def stop(self) -> None:
         """Leaves what waits unanswered."""
 
-    async def __call__(self, saying: Saying, /) -> Said:
-        """The next piece of a text; None at its end."""
+    async def __call__(self, saying: Saying, due: float | None = None, /) -> Said:
+        """The next piece of a text; None at its end. What is due first comes first."""
 
 
 class Speaking:
@@ -92,13 +107,13 @@ class Speaking:
         voice: ServedVoice,
         *,
         limits: Limits,
-        budget: Budget,
         metrics: Metrics,
+        workers: Workers,
         most: int = AT_ONCE,
         engine: SpeechLane | None = None,
     ):
         """`most`: requests in a batch."""
-        self.voice, self._limits, self._budget, self._metrics = voice, limits, budget, metrics
+        self.voice, self._limits, self._metrics, self._workers = voice, limits, metrics, workers
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="voice")
         self._network = threading.Lock()  # the threads of batches and of single sentences take turns
         seen = functools.partial(metrics.observe, "speech_voice_batch_size", "Texts per batch.", bounds=SIZES)
@@ -113,12 +128,13 @@ class Speaking:
         """Leaves what waits unanswered."""
         self._lane.stop()
 
-    async def speak(self, asked: SpeechRequest) -> SpeechAnswer:
+    async def speak(self, asked: SpeechRequest, taken: Taken) -> SpeechAnswer:
         """The sound of a text, begun: what cannot be said is refused before the first byte. Raises RequestError."""
         plan = await self.plan(asked)
+        self._admit(plan, asked, taken)
         natural = self.voice.sample_rate
         rate = asked.sample_rate or {"pcm": OPENAI_PCM_RATE, "opus": OPUS_RATE}.get(asked.response_format, natural)
-        pieces = self._sound(plan)
+        pieces = self._sound(plan, taken.due)
         try:
             first_N = await anext(pieces, np.zeros(0, np.float32))
         except ValueError as error:
@@ -126,9 +142,35 @@ class Speaking:
         total = None
         if asked.response_format == "flac":  # readers that take no stream look for the length in its header
             total = round(await self._alone(lambda: self.voice.samples(plan)) * rate / natural)
-        sound = _resampled(_preceded(first_N, pieces), natural, rate)
-        chunks = _encoded(sound if total is None else _of_length(sound, total), asked.response_format, rate, total)
-        return SpeechAnswer(MEDIA[asked.response_format], rate, chunks)
+        track = SoundTrack(asked.response_format, natural, rate, total)
+        return SpeechAnswer(MEDIA[asked.response_format], rate, self._written(first_N, pieces, track, taken.due))
+
+    def _admit(self, plan: Sequence[PlannedSentence], asked: SpeechRequest, taken: Taken) -> None:
+        """Takes what the speech will need, before any of it is made. Raises RequestError."""
+        symbols = sum(len(piece.encoded.tokens) for piece in plan)
+        pauses = sum(piece.pause_ms for piece in plan) / 1000
+        seconds = symbols * SYMBOL_SECONDS / asked.speed + pauses
+        if seconds > self._limits.max_spoken_seconds:
+            found = f"input: some {seconds:.0f} s of speech, {pauses:.0f} s of them pauses"
+            expected = f"expected at most {self._limits.max_spoken_seconds:g} s"
+            raise RequestError(413, f"{found}; {expected}", param="input", code="too_long")
+        # Formats that come as a whole are held until then; of others a piece, before and after resampling.
+        rate = asked.sample_rate or self.voice.sample_rate
+        held = round(min(seconds, 60.0) * 4 * (self.voice.sample_rate + rate))
+        taken.take(held + (round(seconds * BITS_PER_SECOND / 8) if asked.response_format in WHOLE else 0), seconds)
+
+    async def _written(
+        self, first_N: np.ndarray, pieces: AsyncIterator[np.ndarray], track: "SoundTrack", due: float
+    ) -> AsyncIterator[bytes]:
+        """The bytes of the track, in parts of bounded size that workers write."""
+        piece_N: np.ndarray | None = first_N
+        while piece_N is not None:
+            for start in range(0, len(piece_N), PART):
+                part_N = piece_N[start : start + PART]
+                if content := await self._workers(functools.partial(track.add, part_N), due):
+                    yield content
+            piece_N = await anext(pieces, None)
+        yield await self._workers(track.end, due)
 
     async def plan(self, asked: SpeechRequest) -> list[PlannedSentence]:
         """The sentences of the request's text. Raises RequestError."""
@@ -148,7 +190,8 @@ class Speaking:
 
     async def self_test(self, tell: Callable[[str], None]) -> None:
         """A sentence must have a sound. Raises SelfTestError where it has none."""
-        sound = await self.speak(SpeechRequest(input="One two three.", response_format="pcm"))
+        taken = Taken(Budget(math.inf))
+        sound = await self.speak(SpeechRequest(input="One two three.", response_format="pcm"), taken)
         samples_N = np.frombuffer(b"".join([chunk async for chunk in sound.chunks]), "<i2")
         if not samples_N.any():
             raise SelfTestError(f"self-test: {self.voice.name} says nothing; its weights or its vocoder's are damaged")
@@ -185,9 +228,9 @@ class Speaking:
         expected = f"default, a name of OpenAI's, or {f'a number from 0 to {last}' if last else 0}"
         raise RequestError(400, f"voice {name[:100]!r}: expected {expected}", param="voice", code="invalid_value")
 
-    async def _sound(self, plan: Sequence[PlannedSentence]) -> AsyncIterator[np.ndarray]:
+    async def _sound(self, plan: Sequence[PlannedSentence], due: float | None = None) -> AsyncIterator[np.ndarray]:
         saying = Saying(plan, chunk_frames=self.voice.chunk_frames)
-        while (said := await self._lane(saying)) is not None:
+        while (said := await self._lane(saying, due)) is not None:
             if isinstance(said, Exception):
                 raise said
             seconds = len(said) / self.voice.sample_rate
@@ -211,39 +254,29 @@ class Speaking:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-async def _preceded(first_N: np.ndarray, pieces: AsyncIterator[np.ndarray]) -> AsyncIterator[np.ndarray]:
-    yield first_N
-    async for piece_N in pieces:
-        yield piece_N
+class SoundTrack:
+    """Samples at `rate` become bytes of a format at `to_rate`, part by part."""
 
+    def __init__(self, style: Format, rate: int, to_rate: int, total: int | None):
+        """`total`: samples that there will be, where the format wants to know it before."""
+        self._encoder = _Raw(style, to_rate) if style in ("wav", "pcm") else _Encoder(style, to_rate, total)
+        self._stream = None
+        if rate != to_rate:
+            self._stream = soxr.ResampleStream(rate, to_rate, 1, dtype="float32", quality="HQ")
+        self._left = total
 
-async def _resampled(pieces: AsyncIterator[np.ndarray], rate: int, to_rate: int) -> AsyncIterator[np.ndarray]:
-    if rate == to_rate:
-        async for piece_N in pieces:
-            yield piece_N
-        return
-    stream = soxr.ResampleStream(rate, to_rate, 1, dtype="float32", quality="HQ")
-    async for piece_N in pieces:
-        yield stream.resample_chunk(piece_N)
-    yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
+    def add(self, samples_N: np.ndarray, *, last: bool = False) -> bytes:
+        """What is written once these samples have come."""
+        if self._stream is not None:
+            samples_N = self._stream.resample_chunk(samples_N, last=last)
+        if self._left is not None:  # resampling may give one more or less
+            samples_N = np.pad(samples_N[: self._left], (0, max(0, self._left - len(samples_N)) if last else 0))
+            self._left -= len(samples_N)
+        return self._encoder.add(samples_N) if len(samples_N) else b""
 
-
-async def _of_length(pieces: AsyncIterator[np.ndarray], total: int) -> AsyncIterator[np.ndarray]:
-    """Exactly `total` samples: resampling may give one more or less."""
-    async for piece_N in pieces:
-        yield piece_N[:total]
-        total -= min(total, len(piece_N))
-    yield np.zeros(total, np.float32)
-
-
-async def _encoded(
-    pieces: AsyncIterator[np.ndarray], style: Format, rate: int, total: int | None
-) -> AsyncIterator[bytes]:
-    encoder = _Raw(style, rate) if style in ("wav", "pcm") else _Encoder(style, rate, total)
-    async for piece_N in pieces:
-        if content := encoder.add(piece_N):
-            yield content
-    yield encoder.end()
+    def end(self) -> bytes:
+        """What is left."""
+        return self.add(np.zeros(0, np.float32), last=True) + self._encoder.end()
 
 
 class _Raw:

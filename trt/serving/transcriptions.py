@@ -3,11 +3,11 @@
 import json
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from common.recognition import subtitles
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.transcripts import Transcript, Word, text_of
 from trt.serving.forms import File, Form
 from trt.serving.limits import RequestError
 
@@ -17,18 +17,34 @@ MEDIA |= {"vtt": "text/vtt; charset=utf-8"}
 
 
 TRUE, FALSE = ("true", "1"), ("false", "0")
+GRANULARITIES = ("word", "segment")
+_NAMES = (
+    "af:afrikaans ar:arabic az:azerbaijani be:belarusian bg:bulgarian bs:bosnian ca:catalan cs:czech cy:welsh "
+    "da:danish de:german el:greek en:english es:spanish et:estonian fa:persian fi:finnish fr:french gl:galician "
+    "he:hebrew hi:hindi hr:croatian hu:hungarian hy:armenian id:indonesian is:icelandic it:italian ja:japanese "
+    "kk:kazakh kn:kannada ko:korean lt:lithuanian lv:latvian mi:maori mk:macedonian mr:marathi ms:malay ne:nepali "
+    "nl:dutch no:norwegian pl:polish pt:portuguese ro:romanian ru:russian sk:slovak sl:slovenian sr:serbian "
+    "sv:swedish sw:swahili ta:tamil th:thai tl:tagalog tr:turkish uk:ukrainian ur:urdu vi:vietnamese zh:mandarin"
+)
+LANGUAGES = dict(pair.split(":") for pair in _NAMES.split())
+"""Names of languages by their codes of ISO 639-1: those that OpenAI lists."""
 
 
 class TranscriptionRequest(NamedTuple):
     """A request: the recording, and how its transcript is to be written.
 
-    `prompt`, `temperature`, `language` and `timestamp_granularities[]` of OpenAI's are checked and have no effect.
+    `temperature` and `chunking_strategy` of OpenAI's are checked and have no effect.
     """
 
     file: File
     model: str
     format: Format
     streams: bool
+    granularities: tuple[str, ...]
+    """Of times in verbose_json; all where none is asked for."""
+    has_log_probs: bool
+    languages: tuple[str, ...]
+    hot_words: tuple[str, ...]
 
 
 def asked(form: Form) -> TranscriptionRequest:
@@ -40,36 +56,81 @@ def asked(form: Form) -> TranscriptionRequest:
     if style not in get_args(Format):
         expected = ", ".join(get_args(Format))
         raise RequestError(400, f"response_format {style!r}: expected one of {expected}", param="response_format")
-    streams = _one_of(form, "stream", (*TRUE, *FALSE)) in TRUE
-    for name in ("timestamp_granularities[]", "timestamp_granularities"):
-        _one_of(form, name, ("word", "segment"))
     if not _is_temperature(_last(form, "temperature", "")):
         found = _last(form, "temperature", "")[:40]
         raise RequestError(400, f"temperature {found!r}: expected a number from 0 to 1", param="temperature")
-    return TranscriptionRequest(form.files["file"], _last(form, "model", ""), style, streams)  # type: ignore[arg-type]
+    strategy = form.fields.get("chunking_strategy[type]", [_last(form, "chunking_strategy", "auto")])[-1]
+    if strategy not in ("auto", "server_vad", "") and not strategy.lstrip().startswith("{"):
+        message = f"chunking_strategy {strategy[:40]!r}: expected auto or server_vad"
+        raise RequestError(400, message, param="chunking_strategy")
+    return TranscriptionRequest(
+        file=form.files["file"],
+        model=_last(form, "model", ""),
+        format=style,  # type: ignore[arg-type]
+        streams=_one_of(form, "stream", (*TRUE, *FALSE)) in TRUE,
+        granularities=_all_of(form, "timestamp_granularities", GRANULARITIES),
+        has_log_probs="logprobs" in _all_of(form, "include", ("logprobs",)),
+        languages=tuple(each for name in ("language", "languages") for each in _several(form, name)),
+        hot_words=_several(form, "keywords"),
+    )
 
 
-def written(transcript: Transcript, style: Format, language: str) -> str | dict[str, Any]:
-    """The transcript in the format: text, or an object for JSON."""
-    match style:
+def check_languages(found: Sequence[str], known: Sequence[str]) -> None:
+    """Raises RequestError where a recogniser of languages `known`, by name or code, writes none of those `found`."""
+    names = {LANGUAGES.get(language.lower(), language.lower()) for language in known}
+    if found and not any(LANGUAGES.get(each.lower().partition("-")[0], each.lower()) in names for each in found):
+        wanted, has = ", ".join(found)[:40], ", ".join(sorted(names))
+        raise RequestError(400, f"language {wanted!r}: this model writes {has}; see --language", param="language")
+
+
+def written(transcript: Transcript, asked: TranscriptionRequest, language: str) -> str | dict[str, Any]:
+    """The transcript as it is asked for: text, or an object for JSON."""
+    match asked.format:
         case "json":
-            return {"text": transcript.text}
+            more = {"logprobs": log_probs(transcript.words)} if asked.has_log_probs else {}
+            return {"text": transcript.text, "usage": usage(transcript.seconds), **more}
         case "verbose_json":
-            return verbose(transcript, language)
+            found = verbose(transcript, language)
+            left_out = [f"{each}s" for each in GRANULARITIES if asked.granularities and each not in asked.granularities]
+            return {name: value for name, value in found.items() if name not in left_out}
         case "text":
             return f"{transcript.text}\n"
-        case _:
+        case style:
             return subtitles.render(transcript.words, style)
 
 
-def events(transcript: Transcript) -> list[str]:
-    """The transcript as server-sent events, as OpenAI's clients read them with stream=true: word by word, and whole."""
-    told: list[dict[str, str]] = [
-        {"type": "transcript.text.delta", "delta": word.text if i == 0 else f" {word.text}"}
-        for i, word in enumerate(transcript.words)
+async def events(parts: AsyncIterator[Transcript], asked: TranscriptionRequest) -> AsyncIterator[str]:
+    """The transcript as server-sent events, as OpenAI's clients read them with stream=true: word by word as the parts
+    of the recording are heard, and whole."""
+    text, words, seconds = "", list[Word](), 0.0
+    async for part in parts:
+        for word in part.words:
+            delta = text_of([words[-1], word])[len(words[-1].text) :] if words else word.text
+            words.append(word)
+            text += delta
+            yield event({"type": "transcript.text.delta", "delta": delta})
+        seconds = part.seconds
+    more = {"logprobs": log_probs(words)} if asked.has_log_probs else {}
+    yield event({"type": "transcript.text.done", "text": text, "usage": usage(seconds), **more})
+
+
+def event(told: dict[str, Any]) -> str:
+    """A server-sent event."""
+    return f"data: {json.dumps(told, ensure_ascii=False)}\n\n"
+
+
+def usage(seconds: float) -> dict[str, Any]:
+    """What OpenAI bills: seconds of sound."""
+    return {"type": "duration", "seconds": round(seconds, 3)}
+
+
+def log_probs(words: Sequence[Word]) -> list[dict[str, Any]]:
+    """The words as OpenAI has tokens, with the logarithms of their confidence."""
+    texts = [word.text if i == 0 else f" {word.text}" for i, word in enumerate(words)]
+    return [
+        {"token": text, "logprob": round(math.log(max(word.confidence, 1e-9)), 4), "bytes": list(text.encode())}
+        for text, word in zip(texts, words, strict=True)
     ]
-    told.append({"type": "transcript.text.done", "text": transcript.text})
-    return [f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in told]
 
 
 def verbose(transcript: Transcript, language: str) -> dict[str, Any]:
@@ -83,6 +144,7 @@ def verbose(transcript: Transcript, language: str) -> dict[str, Any]:
         "language": language,
         "duration": round(transcript.seconds, 3),
         "text": transcript.text,
+        "usage": usage(transcript.seconds),
         "words": [_word(word) for word in transcript.words],
         "segments": segments(transcript.words),
     }
@@ -90,18 +152,16 @@ def verbose(transcript: Transcript, language: str) -> dict[str, Any]:
 
 def segments(words: Sequence[Word]) -> list[dict[str, Any]]:
     """The words in groups as subtitles show them."""
-    found, first = [], 0
-    for i, cue in enumerate(subtitles.cues(words)):
-        text = " ".join(cue.lines)
-        own = words[first : first + len(text.split())]
-        first += len(own)
+    found = []
+    for i, own in enumerate(subtitles.groups(words)):
+        text = text_of(own)
         probability = math.prod(max(word.confidence, 1e-9) for word in own) ** (1 / len(own))
         content = text.encode()
         found.append(
             {
                 "id": i,
                 "seek": 0,
-                "start": cue.start,
+                "start": own[0].start,
                 "end": own[-1].end,
                 "text": text,
                 "tokens": [],
@@ -125,6 +185,18 @@ def _one_of(form: Form, name: str, known: Sequence[str]) -> str:
         if value and value not in known:
             raise RequestError(400, f"{name} {value[:40]!r}: expected one of {', '.join(known)}", param=name)
     return values[-1] if values else ""
+
+
+def _all_of(form: Form, name: str, known: Sequence[str]) -> tuple[str, ...]:
+    """All values of a field of several. Raises RequestError for others."""
+    for written in (f"{name}[]", name):
+        _one_of(form, written, known)
+    return tuple(each.lower() for each in _several(form, name))
+
+
+def _several(form: Form, name: str) -> tuple[str, ...]:
+    values = [*form.fields.get(f"{name}[]", ()), *form.fields.get(name, ())]
+    return tuple(value.strip() for value in values if value.strip())
 
 
 def _is_temperature(value: str) -> bool:

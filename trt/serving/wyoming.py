@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,12 +16,13 @@ import numpy as np
 from common.audio import waveform
 from trt.serving import speech
 from trt.serving.hearing import Hearing
-from trt.serving.limits import Budget, BusyError, Limits, RequestError
+from trt.serving.limits import Budget, BusyError, Limits, RequestError, Taken
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event
-LOOK_SECONDS = 0.2  # between two looks whether a client that waits is still there
+LOOK_SECONDS = 0.05  # between two looks whether a client that waits is still there
 IDLE_SECONDS = 300.0  # between two events of a client: satellites keep their connection
+PART = 1 << 18  # samples of all channels that are resampled at a time
 WIDTHS = {1: "u1", 2: "<i2", 4: "<i4"}
 Answer = TypeVar("Answer")
 _log = logging.getLogger("trt.serve")
@@ -105,6 +106,8 @@ class _Client:
         self._parts: list[bytes] = []
         self._format: tuple[int, int, int] | None = None
         self._held = 0
+        self._address = str((writer.get_extra_info("peername") or ["unknown"])[0]) if writer else "unknown"
+        self._taken = Taken(server._budget, self._address)
 
     async def read(self) -> WyomingEvent | None:
         """The next event; None at the end. Raises RequestError for what is none."""
@@ -153,7 +156,7 @@ class _Client:
             raise RequestError(400, f"audio of {rate} Hz in {channels} channels: expected a rate that recordings have")
         if self._format not in (None, (rate, width, channels)):
             raise RequestError(400, f"audio of rate, width, channels {found} after {self._format}")
-        self._server._budget.take(len(event.payload))
+        self._taken.take(len(event.payload))
         self._held += len(event.payload)
         self._parts.append(event.payload)
         self._format = (rate, width, channels)
@@ -167,16 +170,33 @@ class _Client:
         if self._format is None:
             raise RequestError(400, "audio-stop without audio before it")
         rate, width, channels = self._format
-        content = b"".join(self._parts)
-        whole = len(content) // (width * channels) * width * channels
-        values = np.frombuffer(content[:whole], WIDTHS[width]).astype(np.float32) / np.float32(2 ** (8 * width - 1))
-        samples_N = (values - 1 if width == 1 else values).reshape(-1, channels).mean(1, dtype=np.float32)
-        if len(samples_N):
-            samples_N = await asyncio.to_thread(waveform.resample, samples_N, rate, hearing.ears.sample_rate)
-        transcript = await self._unless_gone(hearing.hear(samples_N, "audio")) if len(samples_N) else None
+        seconds = self._held / (rate * width * channels)
+        self._taken.take(4 * round(seconds * hearing.ears.sample_rate), seconds)
+        samples_N = await self._unless_gone(self._samples(hearing))
+        heard = hearing.hear(samples_N, "audio") if len(samples_N) else None
+        transcript = await self._unless_gone(heard) if heard is not None else None
         self.forget()
         text = transcript.text if transcript else ""
         await self.send("transcript", {"text": text, "language": self._server._language})
+
+    async def _samples(self, hearing: Hearing) -> np.ndarray:
+        """What came, at the model's rate, made part by part."""
+        assert self._format is not None
+        rate, width, channels = self._format
+        content = b"".join(self._parts)
+        size = width * channels
+
+        def parts() -> Iterator[np.ndarray]:
+            for start in range(0, len(content) // size * size, PART * size):
+                part = content[start : start + PART * size]
+                whole = np.frombuffer(part[: len(part) // size * size], WIDTHS[width])
+                values = whole.astype(np.float32) / np.float32(2 ** (8 * width - 1))
+                yield (values - 1 if width == 1 else values).reshape(-1, channels).mean(1, dtype=np.float32)
+
+        made, found = waveform.resampled(parts(), rate, hearing.ears.sample_rate), [np.zeros(0, np.float32)]
+        while (part_N := await hearing.workers(lambda: next(made, None), self._taken.due)) is not None:
+            found.append(part_N)
+        return np.concatenate(found)
 
     async def _unless_gone(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """What `work` gives; it is cancelled, and ConnectionResetError raised, once the client is seen to have gone."""
@@ -202,12 +222,13 @@ class _Client:
         except ValueError:
             raise RequestError(400, "synthesize: nothing to say; expected a text") from None
         asked.sample_rate = speaking.voice.sample_rate
-        sound = await speaking.speak(asked)
+        sound = await self._unless_gone(speaking.speak(asked, self._taken))
         described = {"rate": sound.rate, "width": 2, "channels": 1}
         await self.send("audio-start", described)
         async for content in sound.chunks:
             await self.send("audio-chunk", described, content)
         await self.send("audio-stop", {})
+        self.forget()
 
     async def send(self, kind: str, data: dict[str, Any], payload: bytes = b"") -> None:
         """Writes an event. Raises OSError and TimeoutError for a client that does not take it."""
@@ -219,5 +240,6 @@ class _Client:
 
     def forget(self) -> None:
         """The sound that came so far."""
-        self._server._budget.give_back(self._held)
+        self._taken.end()
+        self._taken = Taken(self._server._budget, self._address)
         self._parts, self._format, self._held = [], None, 0

@@ -35,9 +35,14 @@ class Archive:
     def __init__(self, path: Path, sizes: Mapping[str, int], open_file: Callable[[str], IO[bytes]]):
         self.path, self._sizes, self._open = path, sizes, open_file
 
-    def config(self) -> dict[str, Any]:
+    def named(self, end: str) -> str | None:
+        """The one file whose name ends so; None where there is none, or several."""
+        found = [name for name in self._sizes if name.endswith(end)]
+        return found[0] if len(found) == 1 else None
+
+    def config(self, name: str = CONFIG) -> dict[str, Any]:
         """The description of the model: plain values. Raises CheckpointError."""
-        text = self.read(CONFIG, at_most=MOST_CONFIG_BYTES)
+        text = self.read(name, at_most=MOST_CONFIG_BYTES)
         yaml = _yaml()
         # Safe loaders make plain values only, and refuse tags that name anything of Python. The one of libyaml, where
         # PyYAML has it, takes a tenth of the time.
@@ -64,10 +69,10 @@ class Archive:
         whole = described.get("model")  # of a training's configuration
         return whole if isinstance(whole, dict) and "encoder" in whole and "encoder" not in described else described
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self, name: str = WEIGHTS) -> dict[str, Tensor]:
         """The tensors by their names. Raises CheckpointError."""
-        size = self._size(WEIGHTS)
-        with self._tells_damage(), self._open(WEIGHTS) as file:
+        size = self._size(name)
+        with self._tells_damage(), self._open(name) as file:
             state = _unpickled(file, size, self.path)
         if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
             raise CheckpointError(f"{self.path}: expected tensors by name in its {WEIGHTS}")

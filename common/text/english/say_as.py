@@ -3,9 +3,10 @@
 import re
 import unicodedata
 
-from common.text.english.roman import is_roman, roman
-from common.text.english.tables import MARKS, MONTH_NAMES, MONTHS, SYMBOLS
-from common.text.english.tokens import Style
+from common.text.english.electronic import MARKS
+from common.text.english.say import MONTHS
+from common.text.english.style import Style
+from common.text.english.words import SYMBOLS, is_roman, roman
 from common.text.numbers import cardinal, digits, fraction, ordinal, year
 
 _AS_WRITTEN = ("currency", "money", "time", "unit", "measure", "address", "number", "spoken", "duration")
@@ -107,10 +108,10 @@ def _date(text: str, form: str) -> str:
 
 
 def _part(name: str, part: str, text: str, form: str) -> str:
-    if name == "m" and part.isalpha() and part.lower()[:3] in MONTHS:
-        return MONTHS[part.lower()[:3]]
+    if name == "m" and part.isalpha() and (named := [month for month in MONTHS if month.startswith(part.lower()[:3])]):
+        return named[0]
     if name == "m" and part.isdecimal() and 1 <= int(part) <= 12:
-        return MONTH_NAMES[int(part) - 1]
+        return MONTHS[int(part) - 1]
     if name == "d" and part.isdecimal() and 1 <= int(part) <= 31:
         return ordinal(part)
     if name == "y" and part.isdecimal() and len(part) in (2, 3, 4):

@@ -1,299 +1,410 @@
-"""Words that are not said as they are written: abbreviations and initials."""
+"""The readings that words can have: abbreviations, capitals, Roman numerals, names with signs, formulae."""
 
 import re
+from collections import defaultdict
+from functools import lru_cache
+from typing import NamedTuple
 
-from common.text.english.abbreviations import (
-    ABBREVIATIONS,
-    ALSO_WORDS,
-    CAPITALISED,
-    IRISH_COUNTIES,
-    KEYS,
-    NAMES_TOO,
-    OLD_STATES,
-    SLASHED,
-)
-from common.text.english.tables import STATES, STREETS
-from common.text.english.tokens import Rule, Style, anywhere, before, rule
-from common.text.english.units import PAID_PER
-from common.text.numbers import cardinal
+from common.text import pronounce
+from common.text.choose import SpokenForm, read_table
+from common.text.english.say import CURRENCIES, POWERS, TABLES, Readings, reading, units
+from common.text.english.style import Style
+from common.text.numbers import cardinal, digits, ordinal, year
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Abbreviations
+
+
+class Abbreviation:
+    """What an abbreviation stands for."""
+
+    def __init__(self, row: list[str]) -> None:
+        self.written, self.said, self.kind, dot, case = (*row, "", "")[:5]
+        self.has_dot, self.case = dot == ".", case
+
+    def is_written(self, word: str) -> bool:
+        """Whether its case is that of `word`: c, as it is in the table; C, with a capital; otherwise any."""
+        return {"c": word == self.written, "C": word[0].isupper()}.get(self.case, True)
+
+
+def _entries() -> dict[str, list[Abbreviation]]:
+    found: dict[str, list[Abbreviation]] = defaultdict(list)
+    for entry in map(Abbreviation, read_table(TABLES / "abbreviations.tsv")):
+        found[entry.written.lower()].append(entry)
+    return dict(found)
+
+
+ENTRIES = _entries()
 # What follows "St." or "Dr." where it ends an address: these words do not begin a name.
 NOT_A_NAME = re.compile(
     "(?:a|an|and|are|as|at|because|but|by|for|from|has|he|her|his|i|in|into|is|it|its|my|near|next|no|of|on|or|our|she|so"
     "|that|the|then|there|these|they|this|to|until|was|we|were|when|where|which|while|who|will|with|you)",
     re.IGNORECASE,
 )
+GREEK = {row[0]: row[1] for row in read_table(TABLES / "greek.tsv")}
+SYMBOLS = {row[0]: row[1] for row in read_table(TABLES / "signs.tsv") if len(row[0]) == 1 and row[2] == "sign"} | {
+    sign: names[1] for sign, names in CURRENCIES.items() if len(sign) == 1 and not sign.isalpha()
+}
+ALONE = frozenset(row[0] for row in read_table(TABLES / "units.tsv") if "alone" in row[-1])
 
 
-def _title_or_street(match: re.Match[str], style: Style) -> str:
-    """A title stands before a name; a kind of street stands behind one."""
-    title, street = ("saint", "street") if match[1][0] in "Ss" else ("doctor", "drive")
-    follows = re.compile(r"[\s-]+([\w']+)").match(match.string, match.end())
-    ahead = re.search(r"([\w']+)\s+$", match.string[max(0, match.start() - 40) : match.start()])
-    if ahead is None or NOT_A_NAME.fullmatch(ahead[1]):
-        return title
-    if follows is None:
-        return street
-    if title == "doctor" and ahead[1].islower() and follows[1][0].isupper():  # said Dr. Who; a street would have a name
-        return title
-    if NOT_A_NAME.fullmatch(follows[1]) or (title == "saint" and re.fullmatch("[NSEW]|[NS][EW]", follows[1])):
-        return street
-    is_name = follows[1][0].isupper() or match[0][0].islower()
-    return title if is_name else street
+class Follows(NamedTuple):
+    """What stands beside a word: behind it a number or a letter, a colon, a variable; against it a number, a mark."""
+
+    number: bool = False
+    dimension: bool = False
+    per: bool = False
+    reference: bool = False
+    verse: bool = False
+    zone: bool = False
+    label: bool = False
+    function: bool = False
+    amount: bool = False
 
 
-_IN_CAPITALS = frozenset(
-    ["MR", "MRS", "JR", "SR", "DR", "ST", "VS", "AVE", "RD", "INC", "LTD", "MT", "FT", "ETC", "CO", "LT", "MSS"]
-)
+NOTHING = Follows()
+_NEEDED = {
+    "reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function",
+    "dimension": "dimension", "zone": "zone",
+}  # fmt: skip
+_BEHIND_DIGITS = frozenset(["title", "zone", "letters", "month", "per", "message", "unit", "medical"])
 
 
-_SMALL_LETTER = re.compile("[a-z]")
+def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = NOTHING) -> list[SpokenForm]:
+    """What a word, with or without its dot, may stand for before what follows; one reading for the same words."""
+    found: dict[str, SpokenForm] = {}
+    for entry in ENTRIES.get(written.lower(), ()):
+        if (dot or not entry.has_dot) and entry.is_written(written) and _fits(entry, dot, follows):
+            said = _letters(entry.said, style) if entry.kind in ("letters", "medical") else entry.said
+            if said not in found or entry.kind in _NEEDED:
+                found[said] = reading(f"{entry.kind} a:{entry.said.replace(' ', '_')}", said)
+    readings = list(found.values())
+    if written in ALONE and not (dot or follows.number) and (len(written) > 1 or follows.per):
+        for unit in units(written, style):
+            if unit.kind == "unit":
+                readings += [reading("unit several", unit.several), reading("unit one", unit.one)]
+    return readings
 
 
-_GOES_ON = re.compile(r":|,?\s(?:[a-z\d$£€¥<>~#(@]|[A-Z]\.)|,|-[a-z]")
+def _fits(entry: Abbreviation, dot: bool, follows: Follows) -> bool:
+    """Whether what stands beside an abbreviation is what its class needs."""
+    if entry.kind == "book" and not (dot or follows.verse):
+        return False
+    if entry.written == "x" and not follows.reference:
+        return False
+    if entry.said == "per month" and not follows.amount:
+        return False
+    if follows.number and entry.kind not in _BEHIND_DIGITS:
+        return False
+    return entry.kind not in _NEEDED or getattr(follows, _NEEDED[entry.kind])
 
 
-def _abbreviation(match: re.Match[str], style: Style) -> str | None:
-    if (
-        match[1].isupper()
-        and len(match[1]) < 4
-        and match[1] not in _IN_CAPITALS
-        and anywhere(match.string, _SMALL_LETTER)
-    ):
-        return None
-    if match[1].islower() and match.string[match.end() : match.end() + 1].isalpha():  # pd.DataFrame
-        return None
-    goes_on = _GOES_ON.match(match.string, match.end())
-    is_word = (
-        match[1] in ALSO_WORDS or match[1] in NAMES_TOO
-    ) and not goes_on  # at the end of a sentence; the abbreviation has a capital
-    return None if is_word else ABBREVIATIONS.get(match[1].lower())
+def _letters(said: str, style: Style) -> str:
+    return " ".join(style.letters(word) if word == "a" else word for word in said.split())
 
 
-_ORDINAL_AHEAD = re.compile(r"\d(?:st|nd|rd|th)\s\Z")
+def initials(m: re.Match[str], style: Style) -> Readings:
+    """U.S., p.m., e.g."""
+    letters = m[0].replace(".", "").replace(" ", "")
+    if letters.lower() in ("am", "pm"):
+        yield reading("half", style.half(letters[0]))
+    else:
+        yield reading("initials", style.letters(letters))
 
 
-def _minute(match: re.Match[str], style: Style) -> str | None:
-    """In the 89th min."""
-    return f"minute{match[1] or ''}" if before(match, _ORDINAL_AHEAD) else None
-
-
-def _degree(match: re.Match[str], style: Style) -> str:
+def degree(m: re.Match[str], style: Style) -> Readings:
     """B.Sc., LL.B. → letters; M.Eng. → m eng"""
-    level, subject = match[0].split(".")[:2]
+    level, subject = m[0].split(".")[:2]
     is_spelled = len(subject) < 3 and subject != "Ed"
-    return style.letters(level + subject) if is_spelled else f"{style.letters(level)} {subject.lower()}"
+    yield reading(
+        "initials", style.letters(level + subject) if is_spelled else f"{style.letters(level)} {subject.lower()}"
+    )
 
 
-def _party(match: re.Match[str], style: Style) -> str | None:
-    """D-Calif. → D California"""
-    state = OLD_STATES.get(match[2].rstrip(".")) or STATES.get(match[2].replace(".", ""))
-    return f"{style.letters(match[1])} {state}" if state else None
+# ---------------------------------------------------------------------------------------------------------------------
+# Capitals
 
 
-def _initials(match: re.Match[str], style: Style) -> str | None:
-    """U.S. → U S, but e.g. and i.e. are words of their own."""
-    letters = match[0].replace(".", "")
-    return style.letters(letters)
+def is_known(word: str) -> bool:
+    """Whether CMUdict has a word."""
+    return bool(pronounce.pronunciations(word))
 
 
-_PATIENT = re.compile(
-    r"\b(?:pain|denies|presents|reports|complain\w*|cough|fever|symptoms?|medications?|mg|admitted|discharged|[HDRT]x|y/o|HTN|hx|c/o|prn|bid)\b",
-    re.IGNORECASE,
+def is_word_too(word: str) -> bool:
+    """Whether an abbreviation is a word of its own, too, or a name: no., Al."""
+    return word.lower() in _LISTS["too"]
+
+
+_LISTS = {name: frozenset(found.split()) for name, found in read_table(TABLES / "capitals.tsv")}
+
+
+@lru_cache(maxsize=8192)
+def looks(word: str) -> tuple[str, ...]:
+    """Features of a word in capitals: its length, its vowels, what CMUdict and our lists know of it."""
+    small = word.lower()
+    listed = ",".join(name for name, names in _LISTS.items() if small in names)
+    is_known = bool(pronounce.pronunciations(small))
+    vowel = bool(re.search("[aeiouy]", small))
+    spelled = is_known and pronounce.is_said_by_letter(small)
+    known = "spelled" if spelled else "known" if is_known else "unknown"
+    return (
+        f"len={min(len(word), 6)}",
+        f"vowel={vowel}",
+        f"dict={known}",
+        f"looks={min(len(word), 6)},{vowel},{known}",
+        f"listed={listed}",
+        f"listed={listed},{known}",
+    )
+
+
+def capitals(word: str, ending: str, style: Style) -> list[SpokenForm]:
+    """NASA, GPU, TVs, CC'd: a word or its letters."""
+    if not style.for_voice or word.lower() in style.known:
+        return [SpokenForm(("word",), None)]
+    said = {"": "", "s": "'s", "ing": " ing"}.get(ending.lstrip("'"), f"'{ending[-1:]}")
+    return [SpokenForm(("word",), None), reading("letters", style.letters(word) + said)]
+
+
+def spelled(word: str, style: Style) -> list[SpokenForm]:
+    """npm, html, mp3: small letters that may be no word."""
+    if not style.for_voice or word in style.known:
+        return []
+    return [reading("letters", style.letters(word))]
+
+
+def mixed_case(m: re.Match[str], style: Style) -> Readings:
+    """iOS, OpenAI, mRNA: what stands in capitals is spelled."""
+    yield SpokenForm(("word",), None)
+    if style.for_voice:
+        first, upper, ending = m.groups()
+        first = style.letters(first) if len(first) == 1 else first
+        yield reading("letters", f"{first} {style.letters(upper)}{ending and chr(39) + 's'}")
+        yield reading("parts", f"{first} {upper}{ending and chr(39) + 's'}")
+        yield reading("letters all", style.letters(m[0].lower()))
+
+
+def name_and_capital(m: re.Match[str], style: Style) -> Readings:
+    """AT&T, R&B"""
+    own = m[3] and "'s"
+    yield reading(
+        "letters", f"{style.letters(m[1])} and {style.letters(m[2])}{own}" if style.for_voice else f"{m[1]} and {m[2]}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Roman numerals
+
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_NUMERAL = re.compile("(?=.)(?:M{0,3})(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+
+
+def roman(numeral: str) -> str:
+    """The digits of a Roman numeral: XIV → 14."""
+    values = [_VALUES[letter] for letter in numeral]
+    return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
+
+
+def is_roman(text: str) -> bool:
+    """Whether `text` is a Roman numeral in capitals."""
+    return bool(_NUMERAL.fullmatch(text))
+
+
+_NO_NUMERALS = frozenset("LCDMlcdm")  # which are initials, units and letters of lists
+
+
+def numerals(word: str, own: str) -> list[SpokenForm]:
+    """Henry VIII's, Chapter IV, page iv, the XXI century"""
+    if not is_roman(word.upper()) or word in _NO_NUMERALS:
+        return []
+    value = roman(word.upper())
+    found = [reading("roman", f"{cardinal(value)}{own}"), reading("king", f"the {ordinal(value)}{own}")]
+    found.append(reading("ranked", f"{ordinal(value)}{own}"))
+    if len(value) == 4:
+        found.append(reading("roman year", year(value)))
+    return found
+
+
+def numeral_and_ending(m: re.Match[str], style: Style) -> Readings:
+    """XXth"""
+    if is_roman(m[1]):
+        yield reading("ranked", ordinal(roman(m[1])))
+
+
+def chords(m: re.Match[str], style: Style) -> Readings:
+    """a ii-V-I in C"""
+    found = m[0].upper().split("-")
+    if all(re.fullmatch("I{1,3}|IV|VI{0,2}", chord) for chord in found):
+        yield reading("roman", " ".join(cardinal(roman(chord)) for chord in found))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Letters with numbers and signs
+
+
+def season(m: re.Match[str], style: Style) -> Readings:
+    """S2E5"""
+    yield reading("season", f"season {cardinal(str(int(m[1])))} episode {cardinal(str(int(m[2])))}")
+
+
+def labelled(m: re.Match[str], style: Style) -> Readings:
+    """A1B2-334, 8F3-22K-901, XJ-900: runs of letters and numbers"""
+    runs = re.findall(r"\d+|[A-Za-z]+", m[0])
+    if len(runs) > 1:
+        yield reading("code", " ".join(_run(run, style) for run in runs))
+
+
+def _run(run: str, style: Style) -> str:
+    if run.isalpha():
+        return style.letters(run)
+    return cardinal(run) if len(run) < 3 and run[0] != "0" else digits(run)
+
+
+_ELEMENTS = frozenset(
+    re.findall(
+        "[A-Z][a-z]?",
+        "HHeLiBeBCNOFNeNaMgAlSiPSClArKCaTiVCrMnFeCoNiCuZnGaGeAsSeBrSrZrMoAgCdSnSbTeIXeCsBaWPtAuHgPbBiRaThUPu",
+    )
 )
-_PRICE_AHEAD = re.compile(r"[$£€][\d.,]*\d\s\Z|(?<![\d.])\d[\d.,]*\s?[€£]\s\Z")
+_ELEMENT = re.compile(r"([A-Z][a-z]?|\))([\d₀-₉]*)")
 
 
-def _persons_or_pages(match: re.Match[str], style: Style) -> str:
-    """$15 pp, 320 pp."""
-    return "per person" if before(match, _PRICE_AHEAD) else "pages"
+def formula(m: re.Match[str], style: Style) -> Readings:
+    """H2SO4, NaCl, Ca2+"""
+    found = _ELEMENT.findall(m[1])
+    if len(m[0]) < 3 and m[0].isalpha() and len(found) == 1:  # the same as a word
+        return
+    if not all(element in _ELEMENTS or element == ")" for element, _ in found):
+        return
+    said = " ".join(
+        f"{style.letters(element.strip(')'))} {cardinal(n.translate(POWERS)) if n else ''}".strip()
+        for element, n in found
+    )
+    charge = (m[2] or "").translate(POWERS).lstrip("^")
+    if charge:
+        of = f" {cardinal(charge[:-1])}" if charge[:-1] else ""
+        said += f"{of} {'plus' if charge[-1] == '+' else 'minus'}"
+    yield reading("formula", said)
 
 
-_GRADED = re.compile(
-    r"\b(?:an?|grades?|graded|got|earned|gave|rated|rating|with|of|to|from|or|solid|straight)\s\Z", re.IGNORECASE
-)
-
-
-def _grade(match: re.Match[str], style: Style) -> str | None:
-    """an A- in chemistry"""
-    if not before(match, _GRADED):
-        return None
-    return f"{style.letters(match[1])} {'plus' if match[2] == '+' else 'minus'}"
-
-
-def _either_of_two(match: re.Match[str], style: Style) -> str | None:
-    """he/she"""
-    first, last = match[0].split("/")
-    return f"{first} or {last}" if first.lower() != last.lower() else None
-
-
-_ESTIMATED = re.compile(
-    r"\.?\s(?:time|costs?|arrival|delivery|completion|value|price|total|wait|repairs?|travel|budget|duration|reading|date|ship\w*"
-    r"|weight|[$£€~]|\d+(?:\.\d+)?\s?(?:-\s?\d+\s?)?(?:min|h|d|w|mo|k|%|people|miles|km|mi|million|billion))"
-)
-_INCLUDED = re.compile(
-    r"\.?\s(?:VAT|GST|HST|taxes|tax|p&p|P&P|postage|delivery|shipping|breakfast|bills|free|wifi|parking|service|utilities|fees|batteries)\b"
-)
-# Behind the first word, before the second
-_EXTRA = {
-    "adj": ("adjunct", "(?:prof|faculty|instr|lect)"),
-    "adv": ("advance", "(?:notice|booking|tickets?|purchase|payment)"), "alg": ("algebra", "(?:\\d|I)"),
-    "trig": ("trig", "\\d"), "div": ("divided", "by\\b"), "prof": ("professional", "(?:dev|development)"),
-    "dev": ("development", "(?:team|kit|board|tools?|plan|cycle)"), "rt": ("right", "Hon"),
-    "sep": ("separate", "[a-z]"),
-    "sub": ("substitute", "(?:teacher|for)"), "vet": ("veterinary", "(?:clinic|med|bill)"),
-    "trans": ("transaction", "(?:fee|date|id|no|amount)"),
-    "ins": ("insurance", "(?:co|claim|card|policy|agent|agency|premium)"),
-    "occ": ("occupancy", "(?:limit|rate|\\d)"), "util": ("utilities", "(?:incl|not)"),
-    "pref": ("preferred", "(?:not|but|time|\\d)"),
-    "cal": ("calories", "(?:per|a|from)\\b"), "kit": ("kitchen", "(?:w/|with|has|and|&)"),
-    "acad": ("academic", "(?:year|advis|probation)"),
-    "sec": ("security", "dep"), "mo": ("monthly", "(?:rent|fee|payment|cost|pmt|bill|budget)"),
-    "wkly": ("weekly", "[a-z]"),
+_NUCLIDES = {
+    "H": "hydrogen", "He": "helium", "C": "carbon", "N": "nitrogen", "O": "oxygen", "K": "potassium", "Co": "cobalt",
+    "Sr": "strontium", "I": "iodine", "Cs": "cesium", "Pb": "lead", "Ra": "radium", "Th": "thorium", "U": "uranium",
+    "Pu": "plutonium", "P": "phosphorus", "S": "sulfur", "Fe": "iron", "Ca": "calcium",
 }  # fmt: skip
 
 
-def _by_what_follows(match: re.Match[str], style: Style) -> str | None:
-    """adv. notice, div. by, mo. rent"""
-    said, behind = _EXTRA[match[1].lower()]
-    return said if re.match(rf"\s{behind}", match.string[match.end() :]) else None
+def isotope(m: re.Match[str], style: Style) -> Readings:
+    """¹⁴C → carbon fourteen"""
+    if m[2] in _ELEMENTS:
+        value = m[1].translate(POWERS)
+        said = cardinal(value) if len(value) < 3 else f"{cardinal(value[0])} {cardinal(value[1:])}"
+        yield reading("formula", f"{_NUCLIDES.get(m[2]) or style.letters(m[2])} {said}")
 
 
-WORD_RULES: tuple[Rule, ...] = (
-    rule("abbreviation", r"RE(?=:)|FW(?=:)", lambda match, style: "re" if match[0] == "RE" else style.letters("fw")),
-    rule(
-        "abbreviation",
-        r"[Ee]st\b\.?",
-        lambda m, s: "estimated" if _ESTIMATED.match(m.string, m.end()) and m[0][-1] == "." else None,
-    ),
-    rule(
-        "abbreviation", r"(?:inc|incl)\b\.?", lambda m, s: "including" if _INCLUDED.match(m.string, m.end()) else None
-    ),
-    rule("abbreviation", r"exc?l?\b\.?", lambda m, s: "excluding" if _INCLUDED.match(m.string, m.end()) else None),
-    rule("abbreviation", rf"({'|'.join(_EXTRA)})\.", _by_what_follows, any_case=True),
-    rule(
-        "abbreviation",
-        r"(?:(?<=security )|(?<=sec\. )|(?<=pet )|(?<=damage )|(?<=[$£€]\d\d\d )|(?<=no ))dep\.",
-        lambda match, style: "deposit",
-    ),
-    rule(
-        "abbreviation",
-        r"[Pp]t(s)?\b\.?(?=\s(?:is|was|are|were|has|had|denies|reports|presents|complains|states|c/o|admitted|seen)\b)",
-        lambda m, s: f"patient{m[1] or ''}" if anywhere(m.string, _PATIENT) else None,
-    ),
-    rule("code", r"(?<=\d-)(cv|cr|mc|md|bk|ap)(?=-\d)", lambda match, style: style.letters(match[1])),
-    rule("abbreviation", r"[Rr]d\.?(?=\sof\s\d)", lambda match, style: "round"),
-    rule("abbreviation", r"Nos(?=\s\d)", lambda match, style: "numbers"),
-    rule("abbreviation", r"pgs?\s(?=\d)", lambda match, style: "pages " if "s" in match[0] else "page "),
-    rule("abbreviation", r"op\.\scit\b\.?", lambda match, style: "op cit"),
-    rule("abbreviation", r"w/e(?=\s\d)", lambda match, style: "week ending"),
-    rule("abbreviation", r"r/t(?=\s(?:ticket|flight|fare|airfare|trip))", lambda match, style: "round trip"),
-    rule("abbreviation", r"w/(?=\s*[.,;!?)]|\s*\Z)", lambda match, style: "with"),
-    rule(
-        "abbreviation",
-        r"(?:s?he/s?he|his/hers?|her/his|him/her|himself/herself)(?!\w|/)",
-        _either_of_two,
-        any_case=True,
-    ),
-    rule("abbreviation", r"s/he(?!\w)", lambda match, style: "he or she"),
-    rule("abbreviation", r"[Cc]or\.(?=\sof\b)", lambda match, style: "corner"),
-    rule("abbreviation", r"(st)\.", _title_or_street, any_case=True),
-    rule("abbreviation", r"(St)(?![\w.])", _title_or_street),
-    rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(st)(?=\W*\Z)", lambda match, style: "street"),
-    rule("abbreviation", r"(?<!/)(dr)(?!\w)\.?", _title_or_street, any_case=True),
-    rule("abbreviation", r"(mrs?)(?!\w)\.?", _abbreviation, any_case=True),
-    rule("abbreviation", r"Ms(?=\s[A-Z][a-z])", lambda match, style: ABBREVIATIONS["ms"]),
-    rule("abbreviation", r"e\.\s?g\b\.?", lambda match, style: "for example", any_case=True),
-    rule("abbreviation", r"i\.\s?e\b\.?", lambda match, style: "that is", any_case=True),
-    rule("abbreviation", r"(?:[BMD]\.(?:Sc|Eng|Ed|Phil|Tech|Com|Arch|Mus)|LL\.[BMD]|Ed\.D)\b\.?", _degree),
-    rule("abbreviation", r"ph\.?d\b\.?", lambda match, style: style.letters("phd"), any_case=True),
-    rule("abbreviation", r"([ap])\.\s?m\b\.?", lambda match, style: style.half(match[1]), any_case=True),
-    rule("abbreviation", r"b\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "born "),
-    rule("abbreviation", r"r\.\s?(?=\d{3,4}\s?-\s?\d)", lambda match, style: "reigned "),
-    rule(
-        "abbreviation",
-        r"(?:(?<=[Ll]ast )|(?<=[Nn]ew )|(?<=[Nn]ext )|(?<=[Tt]his )|(?<=[Ee]very )|(?<=per )|(?<=[Ee]ach ))"
-        r"(mo|yr|wk|qtr)(?!\w)\.?",
-        lambda match, style: ABBREVIATIONS[match[1]],
-    ),
-    rule("abbreviation", r"[Dd]isc\.(?=\s(?:\d+\s?%|[$£€]))", lambda match, style: "discount"),
-    rule("address", rf"({'|'.join(OLD_STATES)})\.(?=\s(?:{STREETS})\b)", lambda match, style: OLD_STATES[match[1]]),
-    rule("name", r"Gen\.(?=\s[XYZ](?!\w))", lambda match, style: "gen"),
-    rule("abbreviation", r"[Rr]ev\.(?=\s?[:$£€])", lambda match, style: "revenue"),
-    rule("abbreviation", r"div\.", lambda match, style: "dividend" if before(match, _PRICE_AHEAD) else None),
-    rule("abbreviation", r"d\.\s?(?=(?:1\d|20)\d\d(?!\d))", lambda match, style: "died "),
-    rule("abbreviation", r"pop\.\s?(?=\d)", lambda match, style: "population ", any_case=True),
-    rule("abbreviation", r"min(s)?(?!\w)(?:\.(?=\s[a-z]))?", _minute),
-    rule("abbreviation", r"incl\.(?=\s?(?:[.,;)]|\Z))", lambda match, style: "included"),
-    rule(
-        "name",
-        r"Pt\.(?=\s[A-Z][a-z])(?!\s\w+\s(?:was|is|has|had|came|reports|denies|states|presents)\b)",
-        lambda match, style: None if anywhere(match.string, _PATIENT) else "point",
-    ),
-    rule(
-        "abbreviation",
-        r"(?:(?<=yrs\.\s)|(?<=yrs\s)|(?<=yrs'\s)|(?<=years\s)|(?<=years'\s)|(?<=of\s))exp\b\.?"
-        r"|exp\b\.?(?=\s(?:req|pref|needed|necessary|in\s|w/|with\s|a\splus|only|level))",
-        lambda match, style: "experience",
-    ),
-    rule("abbreviation", r"(?<=\d\s)pp\b\.?", _persons_or_pages),
-    rule(
-        "abbreviation",
-        r"[Bb]/[Ww](?=\s(?!photo|film|print|image|pic|movie|copi|camera)[\w$£€])",
-        lambda match, style: "between",
-    ),
-    rule("name", r"([A-DF])([+-])(?![\w+-])", _grade),
-    rule("abbreviation", r"(?<=\d\s)ea\b\.?", lambda match, style: "each"),
-    rule("abbreviation", r"WW([12])(?!\w)", lambda match, style: f"world war {cardinal(match[1])}"),
-    rule("abbreviation", r"[FB]r\.(?=\s[A-Z])", lambda m, s: "father" if m[0][0] == "F" else "brother"),
-    rule("abbreviation", r"[Ee]xp\.(?=\sdate)", lambda match, style: "expiration"),
-    rule(
-        "abbreviation",
-        rf"({'|'.join(SLASHED)})(?![\w/])",
-        lambda m, s: SLASHED[m[1].lower()] if m[1] != "B/C" else None,
-        any_case=True,
-    ),
-    rule("abbreviation", r"[rud]/(?=[A-Za-z]\w)", lambda match, style: f"{style.letters(match[0][0])} slash "),
-    rule("abbreviation", r"P\.?O\.?(?=\sBox)", lambda match, style: style.letters("po")),
-    rule("abbreviation", r"(?:(?<=\w\s)|(?<=\w\.\s))vs?(?:\.(?=\s\w)|(?=\s[A-Z]))", lambda match, style: "versus"),
-    rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)[Ff]l\b\.?", lambda match, style: "floor"),
-    rule(
-        "abbreviation",
-        r"(?:(?<=\d\s)|(?<=\d[kKmM]\s))(pcm|pw|p\.?a\.|pppn|p\.w\.|p\.h\.|p/[hwam])(?!\w)",
-        lambda m, s: f"per {PAID_PER[re.sub('[./]', '', m[1])]}" if m[1][1] != "/" or before(m, _PRICE_AHEAD) else None,
-    ),
-    rule("abbreviation", r"Sec\.(?=\sof\b)", lambda match, style: "secretary"),
-    rule("abbreviation", r"(?<=\d(?:st|nd|rd|th)\s)(?:c|cent)\.", lambda match, style: "century"),
-    rule(
-        "name",
-        r"([A-Z])\.(?=\s(?:coli|rex|pylori|aureus|elegans|pneumoniae|difficile|diff|melanogaster|sapiens|cerevisiae|vulgaris)\b)",
-        lambda match, style: style.letters(match[1]),
-    ),
-    rule("abbreviation", r"adv\b\.?", lambda match, style: "advance" if before(match, _PRICE_AHEAD) else None),
-    rule(
-        "abbreviation",
-        r"(?:(?<=good )|(?<=great )|(?<=exc\. )|(?<=excellent )|(?<=mint )|(?<=fair )|(?<=used ))cond\.",
-        lambda match, style: "condition",
-    ),
-    rule("abbreviation", r"(?<=per )cust\.", lambda match, style: "customer"),
-    rule("abbreviation", r"(?<=[Hh]appy )hr(?!\w)\.?", lambda match, style: "hour"),
-    rule("abbreviation", r"(?:(?<=\+ )|(?<=& )|(?<=all )|(?<=plus ))utils?(?!\w)\.?", lambda match, style: "utilities"),
-    rule("abbreviation", r"([afd])/([kb])/a(?!\w)", lambda m, s: s.letters(f"{m[1]}{m[2]}a")),
-    rule("abbreviation", r"a\.?k\.?a\b\.?", lambda match, style: style.letters("aka"), any_case=True),
-    rule("abbreviation", r"(?:(?<=[a-z],\s)|(?<=[a-z]\.,\s))([A-Z][a-z]+)\.", lambda m, s: OLD_STATES.get(m[1])),
-    rule(
-        "abbreviation",
-        r"(Ala|Ariz|Calif|Colo|Conn|Fla|Mich|Minn|Okla|Tenn|Tex|Wis|Wyo)\.(?=,?\s[A-Za-z])",
-        lambda m, s: OLD_STATES[m[1]],
-    ),
-    rule("abbreviation", r"([RDI])-([A-Z][a-z]+\.|[A-Z]{2}(?=\))|[A-Z]\.[A-Z]\.(?=\)))", _party),
-    rule("key", rf"({'|'.join(KEYS)})\s?[+-]\s?(?=\w)", lambda m, s: f"{KEYS[m[1]]} "),
-    rule("abbreviation", r"[Ww]k(?=\sof\s(?:\d|[A-Z]))", lambda match, style: "week"),
-    rule("abbreviation", r"w/([ce])(?=\s\d)", lambda m, s: f"week {'commencing' if m[1] == 'c' else 'ending'}"),
-    rule("abbreviation", r"w/(?=\s?\w)", lambda match, style: "with"),
-    rule("abbreviation", rf"Co\.(?=\s(?:{IRISH_COUNTIES})(?!\w))", lambda match, style: "county"),
-    rule("abbreviation", r"Sec\.[\s-]Gen\.", lambda match, style: "secretary general"),
-    rule("abbreviation", r"([A-Za-z]{2,6})\.", _abbreviation),
-    rule("abbreviation", rf"(?!Ave\s(?:Maria|Verum)\b)({'|'.join(CAPITALISED)})(?!\w)", _abbreviation),
-    rule("initials", r"(?:[A-Za-z]\.){2,}(?!\w)|(?:[A-Za-z]\.)+[A-Za-z](?!\w)", _initials),
-)
+_CHESSMEN = {"K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
+
+
+def chess(m: re.Match[str], style: Style) -> Readings:
+    """Nf3, exd5, Qxf7#, O-O"""
+    if m[0].startswith("O-O"):
+        yield reading("chess", "castles queenside" if m[0].startswith("O-O-O") else "castles kingside")
+        return
+    piece, origin, takes, column, row, queen, check = m.groups()
+    if not style.for_voice or not (piece or takes or queen):
+        return
+    said = [_CHESSMEN.get(piece or "", ""), *(style.letters(o) if o.isalpha() else cardinal(o) for o in origin or "")]
+    said += ["takes" if takes else "", style.letters(column), cardinal(row), _CHESSMEN[queen[-1]] if queen else ""]
+    said.append({"+": "check", "#": "checkmate"}.get(check, ""))
+    yield reading("chess", " ".join(filter(None, said)))
+
+
+_CHORD_KINDS = {"maj": "major", "min": "minor", "m": "minor", "dim": "diminished", "aug": "augmented"}
+_SHIFTS = {"#": " sharp", "♯": " sharp", "b": " flat", "♭": " flat"}
+
+
+def chord(m: re.Match[str], style: Style) -> Readings:
+    """F#, B♭, C#m7, Cmaj7"""
+    letter, shift, kind, degree_ = m.groups()
+    if not (shift or (kind and degree_)):
+        return
+    said = f"{style.letters(letter)}{_SHIFTS.get(shift or '', '')} {_CHORD_KINDS.get(kind, kind or '')}"
+    yield reading("chord", f"{said} {cardinal(degree_) if degree_ else ''}".strip())
+
+
+def function(m: re.Match[str], style: Style) -> Readings:
+    """f(x), f'(x), O(n)"""
+    prime = {0: "", 1: "prime ", 2: "double prime "}[len(m[2])]
+    yield reading("function", f"{style.letters(m[1])} {prime}of")
+
+
+def derivative(m: re.Match[str], style: Style) -> Readings:
+    """dy/dx"""
+    yield reading("function", " ".join(map(style.letters, ("d", m[1], "d", m[2]))))
+
+
+def logarithm(m: re.Match[str], style: Style) -> Readings:
+    """log₂("""
+    yield reading("function", f"log base {cardinal(m[1].translate(POWERS))} of")
+
+
+def zone(m: re.Match[str], style: Style) -> Readings:
+    """UTC+5:30"""
+    said = [style.letters(m[1].lower()) if style.for_voice else m[1].lower(), "plus" if m[2] == "+" else "minus"]
+    said += [cardinal(str(int(m[3]))), *([cardinal(m[4])] if m[4] else [])]
+    yield reading("time", " ".join(said))
+
+
+def dosage(m: re.Match[str], style: Style) -> Readings:
+    """q4-6h → every four to six hours"""
+    last = f" to {cardinal(m[2])}" if m[2] else ""
+    yield reading("time", f"every {cardinal(m[1])}{last} hours")
+
+
+def masked(m: re.Match[str], style: Style) -> Readings:
+    """**** 1234, xxxx-1234"""
+    yield reading("card", digits(m[1]))
+
+
+def grade(m: re.Match[str], style: Style) -> Readings:
+    """A-, O+"""
+    said = style.letters(m[1])
+    yield reading("grade", f"{said} {'plus' if m[2] == '+' else 'minus'}")
+    yield reading("blood", f"{said} {'positive' if m[2] == '+' else 'negative'}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Signs
+
+
+def power(m: re.Match[str], style: Style) -> Readings:
+    """x², 10⁻⁶, 2^n"""
+    exponent = m[1].translate(POWERS).lstrip("+")
+    if exponent in ("2", "3"):
+        yield reading("power", "squared" if exponent == "2" else "cubed")
+    elif exponent.isalpha():
+        yield reading("power", f"to the {style.letters(exponent)}")
+    else:
+        plain = exponent.lstrip("-")
+        minus = "minus " if exponent.startswith("-") else ""
+        yield reading("power", f"to the power of {minus}{cardinal(plain) if plain else ''}")
+    if plain := exponent.lstrip("-+"):
+        yield reading("index", cardinal(plain) if plain.isdigit() else style.letters(plain))
+
+
+def absolute(m: re.Match[str], style: Style) -> Readings:
+    """|x|, |a - b|"""
+    signs = {"+": "plus", "-": "minus"}
+    said = [signs.get(t) or (cardinal(t) if t.isdigit() else style.letters(t)) for t in m[1] if not t.isspace()]
+    yield reading("absolute", f"absolute value of {' '.join(said)}")
+
+
+def dialled(m: re.Match[str], style: Style) -> Readings:
+    """*67, #31#"""
+    star = "star" if m[1] == "*" else "pound"
+    yield reading("key", f"{star} {digits(m[2])}{' pound' if m[3] else ''}")
+
+
+def silent(m: re.Match[str], style: Style) -> Readings:
+    """Emoticons, marks of notes."""
+    yield reading("nothing", "")
+    yield reading("sign", None)

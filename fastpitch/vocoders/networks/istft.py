@@ -135,10 +135,10 @@ class IstftGenerator(nn.Module):
         before_BTK = None
         for done in range(self.cfg.corrections):
             spectrum_BTK = stft(audio_BN, self.window_S, self.hop_samples)
-            magnitude_BTK = (spectrum_BTK.real.square() + spectrum_BTK.imag.square() + 1e-12).sqrt()
+            magnitude_BTK = (spectrum_BTK.real.square() + spectrum_BTK.imag.square()).clamp(min=1e-12).sqrt()
             if pulsed is not None and done < pulsed.steady_corrections:
-                steady_BTK = magnitude_BTK * pulsed.phases_BTK
-                spectrum_BTK = torch.where(pulsed.is_steady_BTK, steady_BTK, spectrum_BTK)
+                steady_BTK = pulsed.is_steady_BTK.float()  # ONNX chooses between no complex numbers
+                spectrum_BTK = steady_BTK * (magnitude_BTK * pulsed.phases_BTK) + (1 - steady_BTK) * spectrum_BTK
             found_BTM = (magnitude_BTK @ self.filters_MK.mT).clamp(min=self.log_floor)
             ratio_BTM = (wanted_BTM / found_BTM).clamp(1 / LARGEST_CORRECTION, LARGEST_CORRECTION)
             gain_BTK = (ratio_BTM @ self.filters_MK + unheard_K) / (total_K + unheard_K)
@@ -199,7 +199,7 @@ def stft(audio_BN: Tensor, window_S: Tensor, hop: int) -> Tensor:
 def _unit(spectrum_BTK: Tensor) -> Tensor:
     """The spectrum of the same phases whose magnitudes are 1."""
     power_BTK = spectrum_BTK.real.square() + spectrum_BTK.imag.square()
-    return spectrum_BTK * (power_BTK + 1e-12).rsqrt()
+    return spectrum_BTK * power_BTK.clamp(min=1e-12).rsqrt()  # the exporter drops what is as small in a sum
 
 
 def inverse_stft(spectrum_BTK: Tensor, keep_BT1: Tensor, window_S: Tensor, hop: int) -> Tensor:

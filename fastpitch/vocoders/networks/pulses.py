@@ -54,6 +54,7 @@ def pitch_of(audio_BN: Tensor, window_S: Tensor, hop: int, sample_rate: int) -> 
     angle_BTS = 2 * math.pi * cycles_BT[..., None] * (torch.arange(size, device=audio_BN.device) - size // 2)
     real_BT, imaginary_BT = (frames_BTS * angle_BTS.cos()).sum(-1), -(frames_BTS * angle_BTS.sin()).sum(-1)
     voicing_BT = ((at_BT - UNVOICED) / (VOICED - UNVOICED)).clamp(0, 1)
+    real_BT = torch.where(real_BT == 0, 1e-12, real_BT)  # nothing has no phase: ONNX would divide zero by zero
     return Pitch(cycles_BT, torch.atan2(imaginary_BT, real_BT), voicing_BT)
 
 

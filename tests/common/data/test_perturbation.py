@@ -6,7 +6,7 @@ import pytest
 
 from common.audio import waveform
 from common.audio.waveform import AudioError
-from common.data.perturbation import PerturbationConfig, mixed, perturbed, shifted
+from common.data.perturbation import PerturbationConfig, mixed, perturbed, recordings, shifted
 
 SPEECH = np.sin(np.arange(16000) * 0.05).astype(np.float32)
 PLACE = {"sample_rate": 16000, "seed": 1}
@@ -80,3 +80,24 @@ def test_short_noise_is_repeated_and_empty_noise_is_an_error(tmp_path):
 def test_settings_that_cannot_be_are_refused(settings, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         PerturbationConfig(**settings)
+
+
+def test_rooms_and_noises_of_folders_are_functions_of_seed_epoch_and_utterance(tmp_path):
+    (tmp_path / "rooms/a").mkdir(parents=True)
+    impulse = np.zeros(400, np.float32)
+    impulse[[40, 140]] = 0.5, 0.25
+    waveform.write(tmp_path / "rooms/a/1.wav", impulse, 16000)
+    samples = np.random.default_rng(0).normal(0, 0.1, 3000).astype(np.float32)
+    cfg = PerturbationConfig(impulses=(tmp_path / "rooms",), impulse_probability=1.0)
+    heard = perturbed(samples, cfg, sample_rate=16000, seed=1, epoch=2, index=3)
+    expected = samples + 0.5 * np.pad(samples, (100, 0))[:3000]
+    expected *= np.sqrt(np.mean(samples**2) / np.mean(expected**2))
+    np.testing.assert_allclose(heard, expected, atol=1e-4)
+    assert heard.dtype == np.float32
+    half = PerturbationConfig(impulses=(tmp_path / "rooms",), noise=(tmp_path / "rooms",))
+    draws = [perturbed(samples, half, sample_rate=16000, seed=1, epoch=e, index=3) for e in (0, 0, 1)]
+    assert np.array_equal(draws[0], draws[1])
+    assert not np.array_equal(draws[0], draws[2])
+    (tmp_path / "none").mkdir()
+    with pytest.raises(waveform.AudioError, match="none: no recording in it"):
+        recordings((tmp_path / "none",))

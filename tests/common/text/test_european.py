@@ -21,7 +21,8 @@ SAID = {
         "Das kostet $5 Mio. und $1 Mrd. Gewinn.": "Das kostet 5 Millionen Dollar und eine Milliarde Dollar Gewinn.",
         "Es waren $5 Mio.": "Es waren 5 Millionen Dollar.",
         "1 Mio. Menschen, 2 Std.": "eine Million Menschen, 2 Stunden.",
-        "1 kg, 1 h, 2 h, -1 °C, 1/2 l": "ein Kilogramm, eine Stunde, 2 Stunden, minus 1 Grad Celsius, ein halber Liter",
+        "1 kg, 1 h, 2 h": "ein Kilogramm, eine Stunde, 2 Stunden",
+        "-1 °C, 1/2 l": "minus ein Grad Celsius, ein halber Liter",
         "Mo–Fr 9–17 Uhr, So. geschlossen": "Montag bis Freitag 9 bis 17 Uhr, Sonntag geschlossen",
         "Mo. bis Fr. von 9 bis 17 Uhr": "Montag bis Freitag von 9 bis 17 Uhr",
         "Fr. Müller kommt am Fr., 3. Mai.": "Frau Müller kommt am Freitag, dritten Mai.",
@@ -45,7 +46,7 @@ SAID = {
         "12,50 €, 20 %, 14h30": "12 euros 50, 20 pour cent, 14 heures 30",
         "le 1er mai, au 19e siècle, Louis XIV": "le premier mai, au dix-neuvième siècle, Louis 14",
         "M. Dupont, 50 av. J.-C., pèse 70 kg": "monsieur Dupont, 50 avant Jésus-Christ, pèse 70 kilogrammes",
-        "1,5 kg, 1 h, 1 000 kg, le 1/5/2024": "1,5 kilogramme, une heure, 1 000 kilogrammes, le premier mai 2024",
+        "1,5 kg, 1 h, 1 000 kg, le 1/5/2024": "1,5 kilogramme, une heure, 1000 kilogrammes, le premier mai 2024",
     },
     "it": {
         "Il sig. Rossi e la sig.ra Bo": "Il signor Rossi e la signora Bo",
@@ -101,3 +102,29 @@ def test_languages_without_a_table_are_left_to_espeak():
     assert is_abbreviation("Dr.", "de_AT")
     assert [token.spoken for token in european_tokens("5 किलो", "hi")] == [None]
     assert not is_abbreviation("Dr.", "hi")
+
+
+AGREEING = {
+    "de": "um 1 Uhr=>um ein Uhr|mit 1 Frau=>mit einer Frau|für 1 Tag=>für einen Tag"
+    "|vor 1 Monat=>vor einem Monat|in 1 h=>in einer Stunde"
+    "|Kapitel 1 Einleitung=>Kapitel 1 Einleitung|CHF 1'250.–=>1250 Franken|€ 5,-=>5 Euro|ein 3er=>ein Dreier"
+    "|die 90er Jahre=>die neunziger Jahre|5 x 3=>5 mal 3|3 × 4 m=>3 mal 4 Meter",
+    "es": "21 kilómetros=>veintiún kilómetros|200 personas=>doscientas personas|1 hora=>una hora"
+    "|31 días=>treinta y un días|21 km=>veintiún kilómetros"
+    "|el 21 de mayo=>el 21 de mayo|capítulo 1 final=>capítulo 1 final"
+    "|1 1/2 h=>una hora y media|los 200 que van=>los 200 que van|21 %=>21 por ciento|5 x 3=>5 por 3",
+    "fr": "1 fille=>une fille|21 pages=>vingt et une pages|71 voix=>71 voix|1 234 567 habitants=>1234567 habitants"
+    "|1 h 30 min=>une heure 30 minutes|5 x 3=>5 fois 3|3 × 4 m=>3 sur 4 mètres|06 12 34 56 78=>0 6, 12, 34, 56, 78",
+    "it": "1 ora=>un'ora|1 studente=>uno studente|1 zaino=>uno zaino|1 casa=>una casa|1 amico=>un amico|pagina 1 nuova"
+    "=>pagina 1 nuova|3 × 4 m=>3 per 4 metri",
+    "pt": "2 horas=>duas horas|200 casas=>duzentas casas|2 livros=>2 livros|21 pessoas=>vinte e uma pessoas",
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "written", "said"), [(code, *case.split("=>")) for code in AGREEING for case in AGREEING[code].split("|")]
+)
+def test_a_number_agrees_with_what_it_counts(code: str, written: str, said: str) -> None:
+    found = european_tokens(written, code)
+    assert "".join(token.written for token in found) == written
+    assert "".join(token.written if token.spoken is None else token.spoken for token in found).strip() == said

@@ -35,7 +35,7 @@ CASES = {
     },
     "es": {
         "de lun. a vie.": "de lunes a viernes.",
-        "1/2 kg, 1 1/2 h, 3/4 l": "medio kilogramo, 1 y medio horas, 3 cuartos de litro",
+        "1/2 kg, 1 1/2 h, 3/4 l": "medio kilogramo, una hora y media, 3 cuartos de litro",
         "tel. 91 555 12 34": "teléfono 9 1, 5 5 5, 1 2, 3 4",
         "D. Pedro, s. XIX": "don Pedro, siglo 19",
         "p. 14, art. 3": "página 14, artículo 3",
@@ -83,7 +83,9 @@ EVERYDAY = {
         "|mar. 5 mai=>mardi 5 mai|2 heures/jour=>2 heures par jour|49 €/nuit=>49 euros par nuit|25,- euros=>25 euros"
     ),
     "es": (
-        "20 alumnos/alumnas|Estoy en el mar, 3 horas.|Son 750 000 000 euros.|600 700 800 euros|912 345 678 acciones"
+        "20 alumnos/alumnas|Estoy en el mar, 3 horas.|Son 750 000 000 euros.=>Son 750000000 euros."
+        "|600 700 800 euros=>600700800 euros"
+        "|912 345 acciones=>novecientas doce mil trescientas cuarenta y cinco acciones"
         "|5 mar 2024=>5 marzo 2024|lun. 5 de mayo=>lunes 5 de mayo|3 veces/semana=>3 veces por semana"
         "|Llámame al 612 345 678 mañana=>Llámame al 6 1 2, 3 4 5, 6 7 8 mañana"
         "|Llame al 600 700 800.=>Llame al 6 0 0, 7 0 0, 8 0 0."

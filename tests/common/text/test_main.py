@@ -7,7 +7,7 @@ def test_a_text_is_explained(capsys):
     main(Explanation(texts=("It cost $5M™ on TV.",)))
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines() if line]
     assert ["$5M", "money", "five million dollars"] in lines
-    assert ["TV", "acronym", "T V"] in lines
+    assert ["TV", "letters", "t v"] in lines
     assert lines[-1] == ["→", "it", "cost five million dollars on t v."]
 
 
@@ -18,3 +18,11 @@ def test_labels_and_own_readings_are_explained(capsys, tmp_path):
     printed = capsys.readouterr().out
     assert "own reading" in printed
     assert "→ the telly" in printed
+
+
+def test_readings_are_explained_by_their_scores(capsys):
+    main(Explanation(texts=("the 24-7 diner",), why=True))
+    printed = capsys.readouterr().out
+    assert "'24'" in printed
+    assert "\n    by " in printed
+    assert "→ the twenty four seven diner" in printed

@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 from common.convolution import native, products
+from common.devices import distributed
 from common.lengths import inside
-from common.training.batch_norm import is_one_pass, normalized
+from common.training.batch_norm import SyncBatchNorm1d, is_one_pass, normalized, synchronized
 from common.training.dropout import dropout
-from tests.processes import run_python
+from tests.processes import fork
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
 
@@ -118,36 +119,33 @@ def test_what_the_library_would_read_beyond_is_refused(change, expected):
         normalized(norms, xs, torch.ones(2, 1, 8))
 
 
-IN_TWO = """
-import sys, torch
-from common.devices import distributed
-from common.training.batch_norm import SyncBatchNorm1d, synchronized
-torch.manual_seed(0)
-with distributed.start("cpu") as world:
-    for mean, deviation in ((0, 1), (1e3, 1), (3e3, 1), (-1e5, 10)):
-        whole = mean + deviation * torch.randn(5, 3, 40, dtype=torch.float64)
-        whole[3:] += deviation  # processes need not have the same distribution, nor as much of it
-        grad, rows = torch.randn_like(whole), slice(0, 3) if world.rank == 0 else slice(3, 5)
-        whole, plain = whole.float().double().requires_grad_(), torch.nn.BatchNorm1d(3).double()
-        ours = torch.nn.Sequential(torch.nn.BatchNorm1d(3))
-        synchronized(ours)
-        assert type(ours[0]) is SyncBatchNorm1d
-        wanted = plain(whole)
-        (wanted_grad,) = torch.autograd.grad(wanted, whole, grad)
-        x = whole[rows].detach().float().requires_grad_()
-        found = ours(x)
-        (found_grad,) = torch.autograd.grad(found, x, grad[rows].float())
-        off = [(found - wanted[rows]).abs().max(), (found_grad - wanted_grad[rows]).abs().max() * deviation]
-        off.append((ours[0].running_var - plain.running_var).abs().max() / deviation**2)
-        off.append((ours[0].running_mean - plain.running_mean).abs().max() / max(abs(mean), 1))
-        rounded = 2.0**-24 * (abs(mean) / deviation + 10)  # of the values themselves
-        assert max(off) < 20 * rounded, (mean, off, rounded)
-"""
+def in_two() -> None:
+    """What each of two processes finds."""
+    torch.manual_seed(0)
+    with distributed.start("cpu") as world:
+        for mean, deviation in ((0, 1), (1e3, 1), (3e3, 1), (-1e5, 10)):
+            whole = mean + deviation * torch.randn(5, 3, 40, dtype=torch.float64)
+            whole[3:] += deviation  # processes need not have the same distribution, nor as much of it
+            grad, rows = torch.randn_like(whole), slice(0, 3) if world.rank == 0 else slice(3, 5)
+            whole, plain = whole.float().double().requires_grad_(), nn.BatchNorm1d(3).double()
+            ours = nn.Sequential(nn.BatchNorm1d(3))
+            synchronized(ours)
+            assert type(ours[0]) is SyncBatchNorm1d
+            wanted = plain(whole)
+            (wanted_grad,) = torch.autograd.grad(wanted, whole, grad)
+            x = whole[rows].detach().float().requires_grad_()
+            found = ours(x)
+            (found_grad,) = torch.autograd.grad(found, x, grad[rows].float())
+            off = [(found - wanted[rows]).abs().max(), (found_grad - wanted_grad[rows]).abs().max() * deviation]
+            off.append((ours[0].running_var - plain.running_var).abs().max() / deviation**2)
+            off.append((ours[0].running_mean - plain.running_mean).abs().max() / max(abs(mean), 1))
+            rounded = 2.0**-24 * (abs(mean) / deviation + 10)  # of the values themselves
+            assert max(off) < 20 * rounded, (mean, off, rounded)
 
 
 @pytest.mark.slow
 def test_statistics_of_two_processes_are_those_of_one_also_far_from_zero():
-    statuses, told = run_python("-c", IN_TWO)
+    statuses, told = fork(in_two)
     assert statuses == [0, 0], told
 
 

@@ -199,7 +199,7 @@ def test_a_stream_is_encoded_step_by_step_as_by_transformers(tmp_path, lookahead
     model, imported = _ours(tmp_path)
     assert lookahead_of(imported.model.encoder, imported.features) == lookahead
     streams = EncoderStreams(fuse(model).encoder, lookahead, 80)
-    streams.grow(1)
+    streams.resize(1)
     features_BFT, _ = tiny.features(500, mel_bins=80)
     past = convolutions = None
     ours_BFT = torch.nn.functional.pad(features_BFT, (7, 0))  # theirs starts with less: 1 feature for the first frame

@@ -1,5 +1,10 @@
 """Streams: what is recognised of audio that comes in pieces is what is recognised of all of it."""
 
+import asyncio
+import gc
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +23,7 @@ from common.recognition.recordings import Recording
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces
 from ctc.ngram import estimate
+from fastconformer.hypotheses import Hypothesis
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams, lookahead_of
 from fastconformer.recognizer import Recognizer
 from tests.data import shared
@@ -101,7 +107,7 @@ def test_frames_of_a_stream_are_those_of_the_whole_recording(lookahead, encoder,
     features_BFT, frames_B = tiny.features(frames, seed=frames)
     expected, expected_B = encoder(features_BFT, frames_B)
     streams = EncoderStreams(encoder, lookahead, tiny.MEL_BINS)
-    streams.grow(3)
+    streams.resize(3)
     before = encoder.cfg.subsampling - 1
     padded_BFT = torch.nn.functional.pad(features_BFT, (before, streams.feature_frames), value=7.0)  # rubbish outside
     found = []
@@ -143,7 +149,7 @@ def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
     session = asr.session()
     sizes = set()
     for _ in range(4):
-        session.feed(speech)
+        session.feed(speech).result()
         tensors = sum(t.nbytes for t in session.pool.frames.streams._tensors())
         assert session.pool.frames.streams.slots == 1
         assert len(session.samples_N) < 2 * session.pool.frames.streams.feature_frames * 160 + 1_000
@@ -193,7 +199,7 @@ def test_other_models_stream_by_chunks_and_find_what_chunks_of_a_recording_give(
 def test_what_may_still_change_is_the_word_under_way_and_the_lookahead(speech):
     asr = recognizer(normalize="per_feature")
     session = asr.session(chunk_seconds=1.0)
-    updates = [session.feed(speech[at : at + 16_000]) for at in range(0, len(speech), 16_000)]
+    updates = [session.feed(speech[at : at + 16_000]).result() for at in range(0, len(speech), 16_000)]
     last = session.finish()
     assert any(update.pending for update in updates)
     assert not last.pending
@@ -279,24 +285,169 @@ def test_what_a_stream_cannot_be_decoded_with_is_named():
 def test_streams_of_nothing_are_empty_and_over():
     for asr in (streaming(1), recognizer(normalize="per_feature")):
         session = asr.session()
-        assert session.finish() == ([], "", "", "")
+        assert session.finish().result() == ([], "", "", "", "")
         with pytest.raises(ValueError, match="this session is over"):
             session.feed(np.zeros(10, np.float32))
         with pytest.raises(ValueError, match="this session is over"):
             session.finish()
 
 
-def test_an_ended_session_among_others_is_named_before_any_of_them_is_fed_or_ended(speech):
+def test_what_is_wrong_with_a_feed_is_an_error_of_its_own_stream(speech):
     pool = streaming(1).pool()
-    first, ended = pool.session(), pool.session()
+    first, ended, spoiled = pool.session(), pool.session(), pool.session()
     ended.finish()
-    with pytest.raises(ValueError, match="this session is over, or of another pool"):
-        pool.feed([(first, speech), (ended, speech)])
-    assert first.samples == 0
-    for sessions in ([first, ended], [first, first]):
+    bad_N = np.full(9, np.nan, np.float32)
+    words: list = []
+    for start in range(0, len(speech), 9_000):
+        fine, over, refused = pool.feed([(first, speech[start : start + 9_000]), (ended, speech), (spoiled, bad_N)])
         with pytest.raises(ValueError, match="this session is over, or of another pool"):
-            pool.finish(sessions)
-    assert plain(fed(first, speech, [9_000])) == plain(offline(pool.asr, speech))
+            over.result()
+        with pytest.raises(AudioError, match="expected finite"):
+            refused.result()
+        words += fine.words
+    last, again = pool.finish([first, first])
+    assert plain(words + last.words) == plain(offline(pool.asr, speech))
+    with pytest.raises(ValueError, match="this session is over, or of another pool"):
+        again.result()
+    with pytest.raises(ValueError, match="this session is over, or of another pool"):
+        pool.asr.pool().feed([(spoiled, speech)])[0].result()
+    assert plain(fed(spoiled, speech, [9_000])) == plain(offline(pool.asr, speech))
+
+
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_streams_of_many_threads_find_what_each_finds_alone(speech, is_streaming):
+    asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
+    parts = [speech[1_000 * i : 40_000 + 2_500 * i] for i in range(8)]
+    expected = [plain(fed(asr.pool().session(), part, [9_000])) for part in parts]
+    pool = asr.pool(delay_seconds=0.002)
+
+    def several(first: int) -> list:
+        found = []
+        for i in range(first, first + 3):  # each takes a place that another has left, while others are at work
+            with pool.session() as session:
+                found.append(plain(fed(session, parts[i % 8], [1_700 + 600 * first])))
+            pool.session().feed(speech[:30_000])  # and leaves one behind
+        return found
+
+    with ThreadPoolExecutor(6) as threads:
+        found = list(threads.map(several, range(6)))
+    assert found == [[expected[i % 8] for i in range(first, first + 3)] for first in range(6)]
+
+
+def test_a_feed_of_an_hour_lets_others_by_and_can_be_awaited(speech):
+    pool = streaming(0).pool()
+    long, short = pool.session(), pool.session()
+    whole = long.feed(np.tile(speech, 30))
+    began = time.monotonic()
+
+    async def heard() -> list:
+        words: list = []
+        for at in range(0, len(speech), 8_000):
+            words += (await short.feed(speech[at : at + 8_000])).words
+        return [*words, *(await short.finish()).words]
+
+    assert plain(asyncio.run(heard())) == plain(offline(pool.asr, speech))
+    assert not whole.done()
+    long.close()  # nobody wants the rest
+    with pytest.raises(ValueError, match="this session is over"):
+        whole.result(timeout=1 + time.monotonic() - began)
+
+
+def test_what_streams_hold_is_free_however_they_end(speech):
+    asr = streaming(0)
+    pool = asr.pool(idle_seconds=3.0)
+    streams = pool.frames.streams
+    kept = [pool.session() for _ in range(40)]
+    for coming in pool.feed([(session, speech[:4_000]) for session in kept]):
+        coming.result()
+    assert streams.slots >= 40
+    for session in kept[:10]:
+        session.close()
+        session.close()
+    with kept[10] as ended:
+        ended.feed(speech)
+    with pytest.raises(ValueError, match="this session is over"):
+        ended.feed(speech)
+    del ended, session
+    last = kept[-1]
+    del kept
+    gc.collect()
+    for _ in range(12):  # the others are gone; this one is used
+        assert not last.feed(speech[:800]).error
+        time.sleep(0.05)
+    assert streams.slots <= 8 or last.slot >= 8
+    time.sleep(4.5)
+    with pytest.raises(ValueError, match=r"closed: nothing was fed for 3 s"):
+        last.feed(speech)
+    assert pool._held == {}
+    assert streams.slots <= 8
+    threads = threading.active_count()
+    del pool, last, streams
+    gc.collect()
+    time.sleep(0.2)
+    assert threading.active_count() < threads
+
+
+def said(asr: Recognizer, script, seconds: float, feed=1_600) -> tuple[list, list, int]:
+    """Updates of a stream in which each step of the network says what the script has for it; the transcript's words,
+    and the most pieces that it held."""
+    pool = asr.pool()
+    steps = iter(script)
+
+    def decoded(encoded_BSC, first, end, progress):
+        tokens = next(steps, []) if end[0] > first[0] else []
+        at, progress.frames = progress.frames[0], [progress.frames[0] + end[0] - first[0]]
+        n = len(tokens)
+        return [Hypothesis(list(tokens), [at] * n, [1] * n, "", [0.9] * n, [0.9] * n)]
+
+    pool._decoded = decoded
+    session, updates, most = pool.session(), [], 0
+    for _ in range(round(seconds * 16_000 / feed)):
+        updates.append(session.feed(NOISE[:feed]).result())
+        most = max(most, len(session.heard.tokens))
+    return [*updates, session.finish().result()], session, most
+
+
+NOISE = (0.1 * np.random.default_rng(0).standard_normal(16_000)).astype(np.float32)
+WRITTEN = Pieces(("▁a", "b", "你", "好", "▁世", "<0xE4>", "<0xBD>", "<0xA0>", "，", "ส", "ั", "▁", "."))
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "text"),
+    [
+        ([[2], [3], [8], [4], [2]] * 8, ["你", "好，", "世", "你"] * 8, "你好， 世你" * 8),
+        ([[5], [6], [7], [3]] * 9, ["你", "好"] * 9, "你好" * 9),  # in bytes: never half a character
+        ([[9, 10], [9]] * 9, ["สั", "ส"] * 9, "สัส" * 9),
+        ([[0], [1]] + [[]] * 30 + [[0]], ["ab", "a"], "ab a"),  # after a pause, without another word
+        ([[0]] + [[]] * 30 + [[1]], ["a", "b"], "ab"),  # what belongs to it all the same is written so
+        ([[0, 11], [11, 0], [12]], ["a", "a."], "a a."),
+        ([[1]] * 300, None, "b" * 300),  # English that never says a space
+    ],
+)
+def test_words_are_final_when_they_are_settled(script, words, text):
+    asr = streaming(0)
+    asr.pieces = WRITTEN
+    updates, _, most = said(asr, script, 0.08 * len(script) + 2)
+    assert "".join(update.delta for update in updates) == text
+    assert most <= 65
+    found = [word.text for update in updates for word in update.words]
+    assert words is None or found == words
+    assert "".join(found) == text.replace(" ", "")
+    settled = sum(len(update.words) for update in updates[:-1])
+    assert settled == len(found), "all are final before the end"
+    starts = [word.start for update in updates for word in update.words]
+    assert starts == sorted(starts)
+
+
+def test_a_feed_that_brings_no_step_spells_nothing(speech, monkeypatch):
+    asr = recognizer(normalize="per_feature")
+    session = asr.session()
+    session.feed(speech).result()
+    monkeypatch.setattr(asr, "words", None)
+    began = time.perf_counter()
+    for i in range(200):
+        session.feed(speech[i : i + 1]).result()
+    assert time.perf_counter() - began < 200 * 0.001
 
 
 def test_samples_may_be_of_any_floating_point_type(speech):
@@ -311,7 +462,7 @@ def test_a_feed_of_many_steps_copies_what_is_left_once(speech, monkeypatch):
     copied = []
     forget = session.forget
     monkeypatch.setattr(session, "forget", lambda until: (forget(until), copied.append(session.samples_N.base is None)))
-    session.feed(speech)
+    session.feed(speech).result()
     assert len(copied) > 50
     assert not any(copied)
     assert session.samples_N.base is None  # and the memory of the feed is free
@@ -321,7 +472,7 @@ def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
     asr = streaming(1)
     pool = asr.pool()
     good, bad = pool.session(), pool.session()
-    pool.feed([(good, speech[:20_000]), (bad, speech[:20_000])])
+    assert not any(coming.error for coming in pool.feed([(good, speech[:20_000]), (bad, speech[:20_000])]))
     for past in pool.frames.streams.past_N:
         past.tail_BCS[bad.slot] = float("nan")
     pool.feed([(good, speech[20_000:]), (bad, speech[20_000:])])
@@ -332,12 +483,12 @@ def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
 
 def test_a_stream_in_error_gives_no_more_words_and_keeps_no_samples(speech):
     session = streaming(1).session()
-    session.feed(speech[:20_000])
+    session.feed(speech[:20_000]).result()
     for past in session.pool.frames.streams.past_N:
         past.tail_BCS[session.slot] = float("nan")
     assert session.feed(speech[20_000:40_000]).error
     n_tokens, n_samples = len(session.heard.tokens), len(session.samples_N)
-    update = session.feed(speech[40_000:])
+    update = session.feed(speech[40_000:]).result()
     assert (update.text, len(session.heard.tokens), len(session.samples_N)) == ("", n_tokens, n_samples)
 
 
@@ -397,12 +548,12 @@ def test_pauses_of_a_stream_are_not_heard_and_words_are_timed_with_them(speech, 
     moved = [round(b.start - a.start, 3) for a, b in zip(words, later, strict=True)]
     assert (moved[0], moved[-1], set(moved)) == (0.0, 15.0, {0.0, 15.0})
     session = asr.session()
-    session.feed(first_N)
-    updates = [session.feed(np.zeros(16_000, np.float32)) for _ in range(30)]
+    session.feed(first_N).result()
+    updates = [session.feed(np.zeros(16_000, np.float32)).result() for _ in range(30)]
     assert len(session.samples_N) <= 16_000 * 12
     frames = session.done
     assert not updates[-1].words
-    session.feed(np.zeros(16_000, np.float32))
+    session.feed(np.zeros(16_000, np.float32)).result()
     assert session.done == frames  # nothing is computed
     if asr.config.encoder.attention == "regular":  # what was said before a pause does not wait for its end
-        assert frames * asr.samples_per_frame >= 48_000
+        assert (frames + 1) * asr.samples_per_frame > 48_000

@@ -4,15 +4,20 @@ import asyncio
 import contextlib
 import http.client
 import json
+import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.recognition.transcripts import Transcript, Word
+from trt.runtime.sentences import say_together
 from trt.serve import ServeConfig, build, serve
-from trt.serving.gateway import Gateway
+from trt.serving.gateway import Gateway, GatewaySettings
+from trt.serving.models import Ears, ServedVoice
 
 
 class Served(NamedTuple):
@@ -55,9 +60,65 @@ def form(content: bytes, name: str = "a.wav", **fields: str) -> tuple[bytes, str
     return "".join([*lines, head]).encode() + content + b"\r\n--b--\r\n", "multipart/form-data; boundary=b"
 
 
+class Counting:
+    """A recogniser that takes `cost` seconds for a second of sound, and says how loud its tenths of a second are."""
+
+    languages = ("english",)
+
+    def __init__(self, cost: float = 0.001):
+        self.cost = cost
+
+    def stream(self, recordings: Sequence[np.ndarray], **options: Any) -> Iterator[Transcript]:
+        for samples_N in recordings:
+            time.sleep(self.cost * len(samples_N) / 16_000)
+            words = []
+            for start in range(0, len(samples_N) - 1_599, 1_600):
+                loud = float(np.abs(samples_N[start : start + 1_600]).mean())
+                if loud > 0.01:
+                    words.append(Word(f"w{loud:.3f}", round(start / 16_000, 3), round(start / 16_000 + 0.1, 3), 0.5))
+            yield Transcript("array", " ".join(word.text for word in words), words, len(samples_N) / 16_000)
+
+
+def pretended(cfg: ServeConfig, cost: float = 0.001, **settings: Any) -> Gateway:
+    """A gateway whose recogniser and voice need no network: a letter is 0.05 s of a tone, and SSML has breaks."""
+
+    def planned(text: str, **options: Any) -> list[Any]:
+        parts = re.split(r'<break time="([0-9.]+)s"/>', re.sub(r"</?speak>", "", text))
+        breaks = [1000 * float(each) for each in parts[1::2]] + [0.0]
+        return [
+            SimpleNamespace(encoded=SimpleNamespace(tokens=list(said), words=[]), pause_ms=pause)
+            for said, pause in zip(parts[::2], breaks, strict=True)
+        ]
+
+    def tone(samples: int) -> np.ndarray:
+        return np.sin(np.arange(samples, dtype=np.float32) / 10)
+
+    def said(pieces: list[Any]) -> list[tuple[Any, int]]:
+        return [(piece, 5 * len(piece.encoded.tokens)) for piece in pieces]
+
+    voice = ServedVoice(
+        name="voice",
+        sample_rate=22_050,
+        hop_samples=220,
+        speakers=1,
+        planned=planned,
+        chunk_frames=50,
+        next_sounds=lambda sayings: say_together(
+            sayings,
+            sentences=said,
+            sounds=lambda speaking: [tone(220 * (one.until_frame - one.frames_said)) for one in speaking],
+            sample_rate=22_050,
+        ),
+        sentence=lambda piece: SimpleNamespace(frames_L=np.full(len(piece.encoded.tokens), 5)),
+    )
+    ears = Ears("ears", 16_000, 20.0, Counting(cost), 8)
+    hosts = () if cfg.host == "127.0.0.1" else None
+    return Gateway(ears, voice, GatewaySettings(limits=cfg.limits, hosts=hosts, **settings))
+
+
 @contextlib.contextmanager
-def served(cfg: ServeConfig) -> Iterator[Served]:
-    gateway = build(cfg)
+def served(cfg: ServeConfig, gateway: Gateway | None = None) -> Iterator[Served]:
+    gateway = gateway or build(cfg)
     loop = asyncio.new_event_loop()
     ends, listening = asyncio.Event(), threading.Event()
     port, problems = [0], []

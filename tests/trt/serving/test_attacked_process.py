@@ -55,7 +55,7 @@ def test_a_server_that_ends_and_starts_again_under_load_loses_nothing(model, cli
     stops, wrong, answered = threading.Event(), [], []
 
     def ask(first):
-        client, i = Server(f"http://127.0.0.1:{port}", waits=(0.2,) * 150), first
+        client, i = Server(f"http://127.0.0.1:{port}", waits=(0.2,) * 600), first
         while not stops.is_set():
             clip = clips[i % len(clips)]
             try:
@@ -108,7 +108,7 @@ def test_a_full_disk_is_nothing_to_a_server(model, clips, tmp_path):
         command = [sys.executable, "-m", "trt.serve", "--asr", str(model), "--port", str(port)]
         process = subprocess.Popen(command, cwd=REPOSITORY, stdout=full, stderr=full)
         try:
-            client = Server(f"http://127.0.0.1:{port}", waits=(0.5,) * 60)
+            client = Server(f"http://127.0.0.1:{port}", waits=(0.5,) * 240)
             assert client.transcribe(clips[0].read_bytes(), "a.wav", style="json").startswith("{")
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) in (0, 120)  # Python's own for a message that it could not write
@@ -127,6 +127,7 @@ def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys, monkeypatch):
     for name, seconds in (("REST", 2), ("WARM_UP", 2), ("PATIENCE", 1)):
         monkeypatch.setattr(serving_soak, name, seconds)

@@ -253,6 +253,7 @@ def command(jasper):
     return [sys.executable, "-m", "trt.serve", "--asr", str(jasper.with_suffix(".onnx")), "--port", "0"]
 
 
+@pytest.mark.slow
 def test_sigterm_answers_what_is_under_way_and_ends(command):
     process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 
@@ -70,3 +71,17 @@ def test_a_server_that_cannot_start_says_why_and_is_stopped(model, monkeypatch):
     with pytest.raises(serve.SelfTestError, match="nothing is right"):
         asyncio.run(serve.serve(gateway, cfg, asyncio.Event(), lambda port: None))
     assert stopped == [True]
+
+
+def test_the_folders_of_the_quickstart_are_a_recogniser_and_a_voice(tmp_path, jasper, talker):
+    run, packed = tmp_path / "quickstart", tmp_path / "quickstart-voice" / "packed"
+    for folder in (run, packed):
+        folder.mkdir(parents=True)
+    shutil.copy(jasper, run / "jasper_best.pt")
+    for path, name in zip(talker, ("fastpitch.pt", "vocoder.pt"), strict=True):
+        shutil.copy(path, packed / name)
+    cfg = ServeConfig(asr=run, tts=packed.parent, port=0)
+    assert (cfg.tts, cfg.vocoder) == (packed, packed)
+    with served(cfg) as server:
+        assert server.gateway.models() == ["quickstart", "quickstart-voice"]
+        assert server.speak(input="One.", response_format="wav")[0] == 200

@@ -112,8 +112,8 @@ class Remote:
     def __len__(self) -> int:
         return self._under_way
 
-    async def __call__(self, samples_N: np.ndarray) -> Transcript:
-        """The transcript of float32 samples. Raises RequestError."""
+    async def __call__(self, samples_N: np.ndarray, due: float | None = None) -> Transcript:
+        """The transcript of float32 samples, in the order in which they come. Raises RequestError."""
         self._under_way += 1
         try:
             async with self._places:
@@ -140,7 +140,7 @@ class RemoteVoice:
         """Closes its connections."""
         self._infer.close()
 
-    async def __call__(self, saying: Saying) -> Said:
+    async def __call__(self, saying: Saying, due: float | None = None) -> Said:
         """The next sentence or pause of a text, or why it cannot be said; None at its end. Raises RequestError."""
         if saying.next != "sentence":
             return saying.say(None, self._rate)

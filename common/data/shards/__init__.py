@@ -1,0 +1,1 @@
+"""Data sets in few large files: written, indexed in place, checked and repaired."""

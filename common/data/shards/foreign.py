@@ -1,0 +1,313 @@
+"""Indexes in place over the archives of others: their bytes stay where they are, and each is read by its place.
+
+| sources                       | what                                                                               |
+|-------------------------------|------------------------------------------------------------------------------------|
+| manifests and tars            | NeMo's tarred sets: braces, `_OP_0..3_CL_`, `shard_id`, `-sub1`, `_skipme`         |
+| tars                          | WebDataset: a recording and a .json or .txt of the same name                       |
+| cuts.*.jsonl, recording.*.tar | lhotse Shar, by its folder; fields are joined by the cuts' ids, not by their order |
+| .parquet, .arrow              | data sets of Hugging Face: files, a folder of them, a name of the hub              |
+| .scp                          | Kaldi's archives of WAV files: lines `id file.ark:place`                           |
+
+What cannot be used is told by name: an utterance whose member is damaged or missing, and no other.
+"""
+
+import functools
+import gzip
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+from zlib import crc32
+
+from common.audio import waveform
+from common.data.entries import Entry, EntryError, ManifestError, lines_of, short
+from common.data.formats import described
+from common.data.index import Builder
+from common.data.shards.tar import Damage, members
+from common.data.tables import NAMES, read_kaldi
+from common.data.utterance import Utterance
+from common.files import columns, stores
+from common.files.stores import Stored
+
+_RANGE = re.compile(r"(?:\{|\(|\[|<|_OP_)(?:(\d+)\.\.(\d+)|([^{}()\[\]<>]*,[^{}()\[\]<>]*))(?:\}|\)|\]|>|_CL_)")
+_SHARD = re.compile(r"audio[^/]*?_(\d+)[^/]*\.tar$")
+_PIECE = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
+_AUDIO = (".flac", ".wav", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph", ".m4a", ".audio")
+Found = Utterance | str  # or why it cannot be used
+
+
+def index(sources: Sequence[str], builder: Builder) -> list[str]:
+    """Gives a builder all utterances of `sources`, of any kind of the table; a message for each that it cannot.
+
+    Raises ManifestError where nothing can be read.
+    """
+    problems = []
+    for found in _utterances([name for source in sources for name in expanded(source)]):
+        if isinstance(found, str):
+            problems.append(found)
+        else:
+            builder.add(found)
+    if not builder.count:
+        reason = problems[0] if problems else "no utterance in them"
+        raise ManifestError(f"{', '.join(sources)}: {reason}")
+    return problems
+
+
+def expanded(name: str) -> list[str]:
+    """The names that braces, or what stands for them where a shell would take them, mean."""
+    found = _RANGE.search(name)
+    if found is None:
+        return [name]
+    first, last, listed = found.groups()
+    numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)] if first else listed.split(",")
+    return [each for n in numbers for each in expanded(name[: found.start()] + n + name[found.end() :])]
+
+
+def _utterances(names: Sequence[str]) -> Iterator[Found]:
+    tars = [name for name in names if name.endswith(".tar")]
+    lists = [name for name in names if name.endswith((".json", ".jsonl"))]
+    others = [name for name in names if name not in {*tars, *lists}]
+    if tars and lists:
+        yield from _nemo(lists, tars)
+    elif tars:
+        for tar in tars:
+            yield from _webdataset(tar)
+    elif lists:
+        raise ManifestError(f"{lists[0]}: a manifest without tars is read as it is; name it to a training")
+    for name in others:
+        yield from _other(Path(name))
+
+
+def _other(path: Path) -> Iterator[Found]:
+    if path.suffix in (".parquet", ".arrow"):
+        yield from _table(path)
+    elif path.suffix == ".scp" or (path / "wav.scp").is_file():
+        yield from _kaldi(path)
+    elif path.is_dir():
+        cuts = sorted([*path.glob("cuts.*.jsonl"), *path.glob("cuts.*.jsonl.gz")])
+        tables = sorted([*path.rglob("*.parquet"), *path.rglob("*.arrow")])
+        tars = sorted(path.rglob("*.tar"))
+        lists = sorted([*path.glob("tarred_audio_manifest.json"), *path.glob("sharded_manifests/*.json")])
+        if cuts:
+            for one in cuts:
+                number = one.name.split(".")[1]
+                yield from _shar(one, path / f"recording.{number}.tar")
+        elif tables:
+            for one in tables:
+                yield from _table(one)
+        elif tars:
+            whole = [one for one in lists if one.name == "tarred_audio_manifest.json"]
+            yield from _utterances([str(one) for one in (*(whole or lists), *tars)])
+        else:
+            raise ManifestError(f"{path}: no tars, Shar, Parquet or Arrow files in it")
+    elif not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
+        yield from _other(_from_hub(str(path)))
+    else:
+        raise ManifestError(f"{path}: expected tars, manifests, Shar, Parquet, Arrow or .scp files")
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet"))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise ManifestError(f"{name}: no such file, and no data set of the hub: {str(error).splitlines()[0]}") from None
+
+
+class _Tar:
+    """The members of an archive by name, and messages about its damaged headers."""
+
+    def __init__(self, path: str):
+        self.path, self.damage, self.found = path, [], {}
+        try:
+            size = stores.size(path)
+            if size and stores.read(path, 0, min(size, 6))[:2] == b"\x1f\x8b":
+                raise ManifestError(f"{path}: is compressed, so that nothing in it has a place; unpack it (gunzip)")
+            for member in members(lambda start, count: stores.read(path, start, count), size):
+                if isinstance(member, Damage):
+                    place = f"bytes {member.start}-{member.end}"
+                    self.damage.append(f"{path}: damaged header, {place}: the file that it stands for is left out")
+                else:
+                    self.found[member.name] = member
+        except stores.StoreError as error:
+            raise ManifestError(str(error)) from None
+
+    def stored(self, name: str) -> Stored | None:
+        """Its bytes with their checksum."""
+        member = self.found.get(name)
+        if member is None:
+            return None
+        content = stores.read(self.path, member.start, member.size)
+        return Stored(self.path, member.start, member.size, crc32(content))
+
+    def content(self, name: str) -> bytes:
+        """Of a member that is there."""
+        member = self.found[name]
+        return stores.read(self.path, member.start, member.size)
+
+
+def _nemo(lists: Sequence[str], tars: Sequence[str]) -> Iterator[Found]:
+    """Manifests of members; of several, each has its own tar, in their order, unless rows name a shard_id."""
+    numbered = {int(found[1]): tar for tar in tars if (found := _SHARD.search(tar))}
+    rows: dict[str, list[tuple[str, int, dict[str, Any]]]] = {}
+    if 1 < len(lists) != len(tars):
+        raise ManifestError(f"{len(lists)} manifests and {len(tars)} tars; expected as many, or one manifest for all")
+    for place, name in enumerate(lists):
+        for line, content in lines_of(Path(name)):
+            row = _json(content, f"{name}:{line}")
+            if isinstance(row, str):
+                yield row
+            elif not row.get("_skipme"):
+                own = tars[place] if len(lists) > 1 or len(tars) == 1 else numbered.get(row.get("shard_id", -1))
+                if own is None:
+                    yield f"{name}:{line}: shard_id is {row.get('shard_id')!r}; expected the number of a tar"
+                else:
+                    rows.setdefault(own, []).append((name, line, row))
+    for tar, own_rows in rows.items():
+        archive = _Tar(tar)
+        yield from archive.damage
+        by_stem = {PurePosixPath(name).stem: name for name in archive.found}
+        known: dict[str, Stored | None] = {}
+        for name, line, row in own_rows:
+            wanted = _PIECE.sub("", str(row.get("audio_filepath", "")))
+            known_as = (n for n in (wanted, PurePosixPath(wanted).name) if n in archive.found)
+            member = next(known_as, None) or by_stem.get(PurePosixPath(wanted).stem, "")
+            if member not in known:
+                known = {member: archive.stored(member)}  # pieces of one recording follow each other
+            yield _told(row, known[member], f"{name}:{line}", f"{wanted} is not in {tar}")
+
+
+def _webdataset(tar: str) -> Iterator[Found]:
+    archive = _Tar(tar)
+    yield from archive.damage
+    samples: dict[str, dict[str, str]] = {}
+    for name in archive.found:
+        folder, _, last = name.rpartition("/")
+        stem, dot, suffix = last.partition(".")
+        samples.setdefault(f"{folder}/{stem}" if folder else stem, {})[f"{dot}{suffix}".lower()] = name
+    for key, files in samples.items():
+        audio = next((files[suffix] for suffix in _AUDIO if suffix in files), None)
+        row: dict[str, Any] | str = {}
+        if ".json" in files:
+            row = _json(archive.content(files[".json"]).decode("utf-8", "replace"), f"{tar}: {key}.json")
+        elif ".txt" in files or ".text" in files:
+            row = {"text": archive.content(files.get(".txt") or files[".text"]).decode("utf-8", "replace")}
+        if isinstance(row, str):
+            yield row
+        elif not row:
+            yield f"utterance {key}: {tar}: has neither .json nor .txt"
+        else:
+            row = row | {"audio_filepath": key} | ({} if "id" in row else {"id": key})
+            yield _told(row, archive.stored(audio or ""), tar, "has no recording", is_whole=True)
+
+
+def _shar(cuts: Path, tar: Path) -> Iterator[Found]:
+    try:
+        content = gzip.decompress(cuts.read_bytes()) if cuts.suffix == ".gz" else cuts.read_bytes()
+    except (OSError, EOFError) as error:
+        raise ManifestError(f"{cuts}: cannot be read: {error}") from None
+    archive = _Tar(str(tar))
+    yield from archive.damage
+    by_stem = {PurePosixPath(name).stem: name for name in archive.found if not name.endswith(".json")}
+    for line, text in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
+        cut = _json(text, f"{cuts}:{line}") if text.strip() else None
+        if isinstance(cut, str):
+            yield cut
+        elif cut is not None and (kind := cut.get("type", "MonoCut")) not in ("MonoCut", "Cut"):
+            yield f"{cuts}:{line}: utterance {cut.get('id')}: a {kind}; expected one recording"
+        elif cut is not None:
+            said = cut.get("supervisions") or [{}]
+            row = {"id": str(cut.get("id")), "audio_filepath": str(cut.get("id")), "duration": cut.get("duration"),
+                   "speaker": said[0].get("speaker") or "",
+                   "text": " ".join(s["text"] for s in said if s.get("text"))}  # fmt: skip
+            member = by_stem.get(str(cut.get("id")), "")
+            yield _told(row, archive.stored(member), f"{cuts}:{line}", f"has no recording in {tar}")
+
+
+def _table(path: Path) -> Iterator[Found]:
+    """Rows of Parquet, read by group and row, and of Arrow, whose bytes have places of their own."""
+    try:
+        yield from map(functools.partial(_row, path), itertools.count(), columns.rows(path))
+    except columns.ColumnsError as error:
+        raise ManifestError(str(error)) from None
+
+
+def _row(path: Path, number: int, found: columns.Row) -> Found:
+    row, content = found.told, found.content
+    stored = Stored(str(path), found.start, len(content), crc32(content)) if content else None
+    spoken = next((row[name] for name in NAMES["text"] if isinstance(row.get(name), str)), None)
+    named = next((str(row[name]) for name in NAMES["id"] if row.get(name) is not None), f"{path.stem}-{number}")
+    told = {"id": named, "audio_filepath": named, "text": spoken,
+            "speaker": next((str(row[n]) for n in NAMES["speaker"] if row.get(n) is not None), "")}  # fmt: skip
+    return _told(told, stored, f"{path}: row {number}", "has no bytes of audio", is_whole=True)
+
+
+def _kaldi(path: Path) -> Iterator[Found]:
+    """Lines `id file.ark:place`, and text, segments and utt2spk beside them."""
+    known: dict[str, Stored | str] = {}
+    for entry in read_kaldi(path, None, with_text=False):
+        if not isinstance(entry, Entry):
+            yield str(entry)
+            continue
+        file, _, place = str(entry.audio).rpartition(":")
+        if not place.isdecimal():
+            yield f"{entry.file}:{entry.line}: utterance {entry.id}: {short(str(entry.audio))}; expected file.ark:place"
+            continue
+        name = str(entry.audio)
+        if name not in known:
+            known = {name: _wave(file, int(place))}
+        found = known[name]
+        yield str(entry.error(found)) if isinstance(found, str) else _checked(entry, found)
+
+
+def _wave(file: str, start: int) -> Stored | str:
+    """The WAV file that begins there, as long as its header says."""
+    try:
+        head = stores.read(file, start, 12)
+        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+            return f"{file}, byte {start}: expected a WAV file"
+        size = int.from_bytes(head[4:8], "little") + 8
+        return Stored(file, start, size, crc32(stores.read(file, start, size)))
+    except stores.StoreError as error:
+        return str(error)
+
+
+def _told(row: dict[str, Any], stored: Stored | None, place: str, lost: str, *, is_whole: bool = False) -> Found:
+    """The utterance that a row of JSON tells of, with its recording; `is_whole`: whatever offset the row gives."""
+    name, _, line = place.rpartition(":") if re.search(r":\d+$", place) else (place, "", "0")
+    row = row | {"offset": None} if is_whole else row
+    try:
+        entry = described(Path(name), Path(), int(line), row, with_text=False)
+    except EntryError as error:
+        return f"{place}: {error}"
+    if stored is None:
+        return f"{place}: utterance {entry.id}: {lost}"
+    return _checked(entry, stored)
+
+
+def _checked(entry: Entry, stored: Stored) -> Found:
+    seconds = entry.seconds
+    try:
+        if seconds is None:
+            total = waveform.info(stored).seconds
+            seconds = total - (entry.offset_seconds or 0.0)
+    except waveform.AudioError as error:
+        return str(entry.error(str(error)))
+    if seconds <= 0:
+        return str(entry.error(f"{seconds:g} s; expected a duration > 0"))
+    return Utterance(
+        id=entry.id, audio=stored, seconds=seconds, text=entry.text, speaker=entry.speaker,
+        offset_seconds=entry.offset_seconds, word_ends=entry.word_ends, has_text=entry.has_text,
+    )  # fmt: skip
+
+
+def _json(content: str, place: str) -> dict[str, Any] | str:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        return f"{place}: not JSON ({error})"
+    return found if isinstance(found, dict) else f"{place}: found {short(content)}; expected an object"

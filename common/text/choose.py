@@ -1,0 +1,289 @@
+"""Which of its possible readings a piece of text has: a log-linear model of what stands around it chooses.
+
+A grammar proposes readings; every reading is made of named parts, and has the sum of the weights of its parts with the
+features of the place: the words before and behind, their classes, the signs against it, its own form. Weights are
+integers, so that the choice is the same on every machine; `scripts/train_reader.py` makes them of phrases.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,]\d+)*|[^\w\s]|_")
+_NEAR, _STEM = 8, 6  # words on either side that count, and letters of each
+Item = TypeVar("Item")
+
+
+class SpokenForm(NamedTuple):
+    """One way to say a piece of text."""
+
+    parts: tuple[str, ...]
+    """What the model weighs; the first is the class of the token."""
+    said: str | None
+    """None where the text stands for itself."""
+
+
+class Proposal(NamedTuple):
+    """A piece of text that may be one token, and how it may be said."""
+
+    stop: int
+    own: Sequence[str]
+    """Features of its form."""
+    readings: Sequence[SpokenForm]
+
+
+class Chosen(NamedTuple):
+    """A piece of text that is said in one way."""
+
+    stop: int
+    parts: tuple[str, ...]
+    said: str | None
+
+
+Row = Mapping[str, int]
+"""Weights of one feature by part."""
+
+
+def read_table(path: Path) -> list[list[str]]:
+    """The rows of a table of tab-separated values, without those that begin with "# "."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if line and not line.startswith("# ")]
+
+
+class _Word(NamedTuple, Generic[Item]):
+    """A word of the context, and its features at each place where it may stand."""
+
+    stem: str
+    form: str
+    behind: tuple[Item, ...]
+    before: tuple[Item, ...]
+    near_behind: tuple[Item, ...]
+    near_before: tuple[Item, ...]
+
+
+class KnownWords(Generic[Item]):
+    """Words and what is looked up for their features: weights, where a text is read, or their names.
+
+    `joined` makes one of what is looked up together.
+    """
+
+    def __init__(
+        self,
+        classes: Mapping[str, Sequence[str]],
+        look: Callable[[str], Item | None],
+        joined: Callable[[list[Item]], Iterable[Item]] = tuple,
+    ) -> None:
+        self.classes = classes
+        self.look = look
+        self._joined = joined
+        self.word = lru_cache(maxsize=16384)(self._described)
+
+    def _described(self, word: str) -> _Word[Item]:
+        small, stem = word.lower(), _stem(word)
+        found = list(self.classes.get(small, ()))
+        if small.endswith("s") and not found:
+            found = [f"{name}s" for name in self.classes.get(small[:-1], ())]
+        form = _form(word)
+        near = [stem, *found, *([form] if form in ("#year", "%C") else ())]
+        return _Word(
+            stem,
+            form,
+            self._looked([f"n={stem}", *(f"n:{name}" for name in (*found, form))]),
+            self._looked([f"p={stem}", *(f"p:{name}" for name in (*found, form))]),
+            self._looked([f">{name}" for name in near]),
+            self._looked([f"<{name}" for name in near]),
+        )
+
+    def _looked(self, features: list[str]) -> tuple[Item, ...]:
+        return tuple(self._joined([item for feature in features if (item := self.look(feature)) is not None]))
+
+
+class Before(NamedTuple):
+    """What was chosen so far: the class of the last token, and how each sign was said."""
+
+    kind: str = ""
+    signs: Mapping[str, str] = {}
+
+    def then(self, written: str, kind: str) -> "Before":
+        """What was chosen with another token."""
+        if written.isspace():
+            return self
+        if len(written) < 3 and not written.isalnum():
+            return Before(kind, {**self.signs, written: kind})
+        return self if kind == self.kind else Before(kind, self.signs)
+
+
+class Surroundings(Generic[Item]):
+    """A text in words, and the features of its places."""
+
+    def __init__(self, text: str, words: KnownWords[Item]) -> None:
+        self.text = text
+        found = list(_WORD.finditer(text))
+        self._starts = [m.start() for m in found]
+        self._words = [words.word(m[0]) for m in found]
+        self._look = words.look
+        self._general = ["all", "loud"] if text.isupper() else ["all"]
+
+    def features(self, start: int, stop: int, before: Before) -> list[Item]:
+        """What stands around text[start:stop]."""
+        return self.ahead(start, before) + self.behind(start, stop, before)
+
+    def ahead(self, start: int, before: Before) -> list[Item]:
+        """What stands before text[start:], and what was chosen there."""
+        text, words, look = self.text, self._words, self._look
+        first = bisect_left(self._starts, start)
+        against = start and not text[start - 1].isspace()
+        names = [*self._general, f"k={before.kind}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
+        found: list[Item] = []
+        if first:
+            ahead = words[first - 1]
+            found += ahead.before
+            if first > 1:
+                names += (f"pp={words[first - 2].stem} {ahead.stem}", f"p2={words[first - 2].stem}")
+            for word in words[max(0, first - _NEAR) : first]:
+                found += word.near_before
+        else:
+            names.append("p=^")
+        found += (item for name in names if (item := look(name)) is not None)
+        return found
+
+    def behind(self, start: int, stop: int, before: Before) -> list[Item]:
+        """What stands behind text[start:stop], and on both sides."""
+        text, words, look = self.text, self._words, self._look
+        first, next_ = bisect_left(self._starts, start), bisect_left(self._starts, stop)
+        names = [f">{edge(text[stop])}" if stop < len(text) else ">$"]
+        if (same := before.signs.get(text[start:stop])) is not None:
+            names.append(f"same={same}")
+        found: list[Item] = []
+        if next_ < len(words):
+            behind = words[next_]
+            found += behind.behind
+            if next_ + 1 < len(words):
+                names += (f"nn={behind.stem} {words[next_ + 1].stem}", f"n2={words[next_ + 1].stem}")
+            for word in words[next_ : next_ + _NEAR]:
+                found += word.near_behind
+            if first:
+                ahead = words[first - 1]
+                names += (f"pn={ahead.stem} {behind.stem}", f"pn:{ahead.form} {behind.form}")
+        else:
+            names.append("n=$")
+        found += (item for name in names if (item := look(name)) is not None)
+        return found
+
+
+class Chooser:
+    """Weights of parts by feature, and classes of words."""
+
+    def __init__(self, weights: Mapping[str, Row], classes: Mapping[str, Sequence[str]]) -> None:
+        self.weights = weights
+        self._words = KnownWords(classes, weights.get, _joined)
+
+    def context(self, text: str) -> Surroundings[Row]:
+        """`text` in words, to choose readings in it."""
+        return Surroundings(text, self._words)
+
+    def choose(self, context: Surroundings[Row], start: int, proposals: Iterable[Proposal], before: Before) -> Chosen:
+        """The reading with the highest score; of several, the first."""
+        best, highest = None, -(1 << 60)
+        proposals = list(proposals)
+        needed = {part: 0 for proposal in proposals for reading in proposal.readings for part in reading.parts}
+        _add(needed, context.ahead(start, before))
+        around: dict[int, dict[str, int]] = {}
+        for stop, own, readings in proposals:
+            if stop not in around:
+                around[stop] = needed.copy()
+                _add(around[stop], context.behind(start, stop, before))
+            scores = around[stop].copy()
+            _add(scores, [row for feature in own if (row := self.weights.get(feature))])
+            for parts, said in readings:
+                score = 0
+                for part in parts:
+                    score += scores[part]
+                if score > highest:
+                    best, highest = Chosen(stop, parts, said), score
+        assert best is not None
+        return best
+
+    def why(self, text: str, start: int, proposals: Sequence[Proposal], before: Before) -> "Why":
+        """All readings of a place with their scores, and the features that told the first from the second."""
+        named = Surroundings(text, KnownWords(self._words.classes, str))
+        scored: list[tuple[int, str, dict[str, int]]] = []
+        for stop, own, readings in proposals:
+            features = [*named.features(start, stop, before), *own]
+            for parts, said in readings:
+                weights: dict[str, int] = {}
+                for feature in features:
+                    row = self.weights.get(feature, {})
+                    if weight := sum(row.get(part, 0) for part in parts):
+                        weights[feature] = weights.get(feature, 0) + weight
+                scored.append(
+                    (sum(weights.values()), f"{text[start:stop] if said is None else said} [{parts[0]}]", weights)
+                )
+        scored.sort(key=lambda row: -row[0])
+        other = next((row for row in scored[1:] if row[1] != scored[0][1]), (0, "", {}))
+        gained = {f: scored[0][2].get(f, 0) - other[2].get(f, 0) for f in {*scored[0][2], *other[2]}}
+        deciding = sorted(gained.items(), key=lambda item: (-item[1], item[0]))[:3]
+        return Why([(said, score) for score, said, _ in scored], deciding)
+
+
+class Why(NamedTuple):
+    """Why a reading was chosen: all readings with their scores, and the three features that decided."""
+
+    readings: list[tuple[str, int]]
+    deciding: list[tuple[str, int]]
+
+
+def _add(scores: dict[str, int], rows: Iterable[Row]) -> None:
+    """Adds to the scores of parts their weights in some rows."""
+    count = len(scores)
+    for row in rows:
+        if len(row) < count:
+            for part, weight in row.items():
+                if part in scores:
+                    scores[part] += weight
+        else:
+            for part in scores:
+                if part in row:
+                    scores[part] += row[part]
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """One row of several."""
+    if len(rows) < 2:
+        return rows
+    weights: dict[str, int] = {}
+    for row in rows:
+        for part, weight in row.items():
+            weights[part] = weights.get(part, 0) + weight
+    return [weights]
+
+
+@cache
+def edge(character: str) -> str:
+    """The kind of a character that stands against a token."""
+    return "9" if character.isdigit() else "a" if character.islower() else "A" if character.isupper() else character
+
+
+def _stem(word: str) -> str:
+    if word[0].isdigit():
+        return "#" + ("." if "." in word else "," if "," in word else str(min(len(word), 5)))
+    return word.lower()[:_STEM]
+
+
+def _form(word: str) -> str:
+    """A class that every word has: a capital, a plural, an ending, a number that may be a year."""
+    if word[0].isdigit():
+        return "#year" if re.fullmatch(r"1[0-9]\d\d|20[0-4]\d", word) else "#"
+    if not word[0].isalpha():
+        return "%sign"
+    if word[0].isupper():
+        return "%L" if len(word) == 1 else "%C" if word.isupper() else "%A"
+    if len(word) == 1:
+        return "%l"
+    for ending in ("ing", "ed", "ly"):
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            return f"%{ending}"
+    return "%s" if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else "%a"

@@ -1,0 +1,205 @@
+"""The shapes of words: plain words, abbreviations, capitals, numerals, and what has letters and signs."""
+
+import re
+from functools import lru_cache
+
+from common.text.choose import Proposal, SpokenForm, edge
+from common.text.english import words
+from common.text.english.say import reading
+from common.text.english.shapes import ALNUM, SIGN_ROWS, beside, matched, shape
+from common.text.english.style import Style
+
+_CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
+_SLASHED = (
+    re.compile(r"(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}"),
+    re.compile(
+        r"[A-Za-z]{1,4}/[A-Za-z]{0,4}(?![A-Za-z])|[A-Za-z]{2,5}\.\s(?:cit|L|R|P|al)(?=\.)|(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}|himself/herself|[A-Z]/[A-Z]/[A-Z]|[A-Za-z]{1,3}/[A-Za-z]/[a-z]"
+    ),
+    re.compile(r"[A-Za-z]{1,3}(?:\.[A-Za-z]{1,4}){1,3}(?!\w)"),
+    re.compile(r"w/"),
+)
+_SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
+_WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
+_REFERRED = re.compile(
+    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
+)
+_GOES_ON = re.compile(r"\.(?:,|\s+[a-z])")
+_MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
+_AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
+_VERSE = re.compile(r"\.?\s\d+:\d")
+_CHAPTER = re.compile(r"\.?\s\d")
+_LABELLED = re.compile(r"\.?:|\s?\d")
+_APPLIED = re.compile(r"\(|[²³^]|\s?[θαβγφψωπ]|\s[a-z](?![\w'])")
+_GREEK = re.compile(r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])")
+_INITIALS = re.compile(r"(?:[A-Za-z]\.\s?){1,9}[A-Za-z](?:\.|(?!\w))|(?:[A-Za-z]\.){2,9}")
+_CAPITALS = re.compile(r"([A-Z]{2,})('?s|'d|'ed|'ing|ed|ing)?(?![A-Za-z])")
+_NUMERAL = re.compile(r"([IVXLCDM]+|[ivxlcdm]+)('s)?(?![\w'])")
+_ELISION = re.compile(r"[A-Za-z]+'[a-z]")
+
+CAPITALS = (
+    shape("season", r"S(\d{1,2})[\s.:]?E(\d{1,3})(?!\w)", words.season),
+    shape("formula", r"((?:[A-Z][a-z]?[\d₀-₉]{0,3}|\((?:[A-Z][a-z]?[\d₀-₉]{0,3}){1,9}\)[\d₀-₉]{1,3}){1,20})"
+           r"(\^?\d?(?:\+|-(?!-))|[²³⁴]?[⁺⁻])?(?![A-Za-z\d+'])", words.formula),
+    shape("chess", r"([KQRBN])?([a-h]?[1-8]?)(x)?([a-h])([1-8])(=[QRBN])?([+#])?(?![\w-])"
+           r"|O-O(?:-O)?(?![\w-])", words.chess),
+    shape("chord", r"([A-G])([#♯♭]|b(?=\s(?:major|minor|flat)|m|[0-9]))?"
+           r"(maj|min|m|sus|dim|aug|add)?(\d{1,2})?(?!\w|\.\d)", words.chord),
+    shape("numeral", r"([XVI]{1,6})(?:th|st|nd|rd)(?!\w)", words.numeral_and_ending),
+    shape("zone", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", words.zone),
+    shape("ampersand", r"([A-Z]{1,3})&([A-Z]{1,3})(s?)(?!\w)", words.name_and_capital),
+    shape("degree", r"(?:[BMD]\.(?:Sc|Eng|Ed|Phil|Tech|Com|Arch|Mus)|LL\.[BMD]|Ed\.D)\b\.?", words.degree),
+    shape("grade", r"(AB|[A-DFO])([+-])(?![\w+-])", words.grade),
+)  # fmt: skip
+LETTERS = (
+    shape("mixed", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", words.mixed_case),
+    shape("mixed", r"([a-zA-Z])([A-Z])(?![A-Za-z])()", words.mixed_case),
+    shape("chords", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", words.chords),
+    shape("function", r"([fghFGPEO])('{0,2})(?=\([^()\n]{1,20}\))", words.function),
+    shape("derivative", r"d([a-z])/d([a-z])(?![\w/])", words.derivative),
+    shape("logarithm", r"log([₀-₉]{1,3})\(?", words.logarithm),
+    shape("dosage", r"q\.?(\d{1,2})(?:-(\d{1,2}))?\s?h(?:rs?|ours)?(?!\w)\.?", words.dosage),
+    shape("masked", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", words.masked),
+    shape("code", r"(?=[A-Za-z\d-]{0,24}\d)[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){0,6}(?![\w-])", words.labelled),
+)  # fmt: skip
+_STANDS_ALONE = re.compile(r"(?![xX])[A-Za-z][a-z]*(?=[\s,;:!?)]|\.(?:\s|\Z)|\Z)")
+_AT_CAPITALS, _AT_SMALL = LETTERS + CAPITALS, LETTERS + CAPITALS[2:3]
+
+
+def of_words(text: str, position: int, style: Style) -> list[Proposal]:
+    """All that a letter may begin."""
+    if greek := _GREEK.match(text, position):
+        return [Proposal(position + 1, [], [reading("greek", words.GREEK[greek[0].lower()])])]
+    core = _CORE.match(text, position)
+    assert core
+    word, stop = core[0], core.end()
+    if word.lower() in style.known:
+        return [Proposal(stop, [], [SpokenForm(("word",), None)])]
+    own = [f"w={word.lower()}", f"s={_case(word)}"]
+    plain = [SpokenForm(("word",), None)]
+    ahead = text[max(0, position - 3) : position]
+    follows = words.Follows(
+        number=ahead[-1:].isdigit(),
+        zone=bool(_AT_HOURS.search(text[max(0, position - 5) : position])),
+        per=text.startswith("/", stop),
+        dimension=bool(_MEASURED.search(ahead)),
+        reference=bool(_REFERRED.match(text, stop)),
+        verse=bool(_VERSE.match(text, stop) or (word != "Is" and _CHAPTER.match(text, stop))),
+        label=bool(_LABELLED.match(text, stop)),
+        function=bool(_APPLIED.match(text, stop)),
+        amount=any(map(str.isdecimal, text[max(0, position - 12) : position])),
+    )
+    plain += words.abbreviations(word, style, dot=False, follows=follows)
+    if word.lower() in ("dr", "mr", "mrs") and len(plain) > 1:
+        del plain[0]
+    plain += _letters(text, position, stop, word, style)
+    spelled, own, found = _spelled(text, position, stop, word, style, own)
+    plain += spelled
+    numerals, others = _numerals(text, position, stop, own)
+    plain += numerals
+    found += others
+    if word in SIGN_ROWS and _between_terms(text, position, stop):
+        plain += SIGN_ROWS[word]
+        own.append(f"s={word}{beside(text, position, stop)}")
+    found.insert(0, Proposal(stop, own, plain))
+    if text.startswith(".", stop):
+        dotted = words.abbreviations(word, style, dot=True, follows=follows)
+        if dotted:
+            too = "too" if words.is_word_too(word) else ""
+            behind = next((c for c in text[stop + 1 : stop + 4] if not c.isspace()), "$")
+            own += (f"entry {too}", f"entry {too}{edge(behind)}")
+            found.append(Proposal(stop + 1, own, dotted))
+            found[0] = found[0]._replace(own=own)
+    found += _with_signs(text, position, style, own)
+    return found
+
+
+def _letters(text: str, position: int, stop: int, word: str, style: Style) -> list[SpokenForm]:
+    """The letter A, which is no article; 5p and 5 pm; As and Bs."""
+    found = []
+    ahead = text[max(0, position - 12) : position]
+    if word in ("A", "a") and not (word == "a" and _SMALL_BEHIND.match(text, stop)):
+        found.append(reading("letter", style.letters("A")))
+    if word in ("pm", "PM") or (word.lower() in ("am", "pm") and ahead[-3:].rstrip()[-1:].isdigit()):
+        found.append(reading("half", style.half(word[0])))
+    if ahead[-1:].isdigit() and word in ("A", "a", "P", "p"):
+        found.append(reading("half", style.half(word)))
+    if len(word) == 2 and word[0].isupper() and word[1] == "s" and _WORD_AHEAD.search(ahead):
+        found.append(reading("letters", f"{style.letters(word[0])}'s"))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _is_loud(text: str) -> bool:
+    return text.isupper()
+
+
+def _spelled(
+    text: str, position: int, stop: int, word: str, style: Style, own: list[str]
+) -> tuple[list[SpokenForm], list[str], list[Proposal]]:
+    """The letters of what stands in capitals or may be no word, its features, and pieces of other lengths."""
+    capitals = _CAPITALS.match(text, position) if style.for_voice else None
+    if capitals:
+        looks = words.looks(capitals[1])
+        if _is_loud(text):
+            looks += tuple(f"loud {name}" for name in looks)
+        own_too = [*own, *looks, f"w={capitals[1].lower()}"]
+        readings = words.capitals(capitals[1], capitals[2] or "", style)[1:]
+        if capitals.end() == stop or not text[stop - 1].isalpha():
+            return readings, own_too, []
+        return [], own, [Proposal(capitals.end(), own_too, readings)]
+    if _is_unsaid(text, position, stop, word) and word not in ("am", "pm"):
+        return words.spelled(word, style), [*own, *words.looks(word)], []
+    return [], own, []
+
+
+def _numerals(text: str, position: int, stop: int, own: list[str]) -> tuple[list[SpokenForm], list[Proposal]]:
+    """What a Roman numeral says, and with what stands against it."""
+    numeral = _NUMERAL.match(text, position)
+    readings = words.numerals(numeral[1], "'s" if numeral[2] else "") if numeral else []
+    if not numeral or not readings:
+        return [], []
+    if numeral.end() != stop:
+        return [], [Proposal(numeral.end(), own, readings)]
+    return readings, [Proposal(stop + 1, own, readings)] if _GOES_ON.match(text, stop) else []
+
+
+def _between_terms(text: str, start: int, stop: int) -> bool:
+    """Whether an x stands beside a number, or between two capitals."""
+    ahead, behind = text[max(0, start - 2) : start].rstrip()[-1:], text[stop : stop + 2].lstrip()[:1]
+    return ahead.isdigit() or behind.isdigit() or (ahead.isupper() and behind.isupper()) or ahead in ('"', "'")
+
+
+def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[Proposal]:
+    found = []
+    for m in (
+        *(p.match(text, position) for p in _SLASHED),
+        _ELISION.match(text, position),
+        ALNUM.match(text, position),
+    ):
+        if m and (readings := words.abbreviations(m[0], style, dot=True)):
+            stop = m.end() + text.startswith(".", m.end())
+            found.append(Proposal(stop, [*own, f"w={m[0].lower()}"], readings))
+    if m := _INITIALS.match(text, position):
+        own = [*own, f"w={m[0].lower()}", f"s=initials{min(len(m[0]), 7)}"]
+        readings = [*words.initials(m, style), *words.abbreviations(m[0].rstrip(".").replace(" ", ""), style, dot=True)]
+        found.append(Proposal(m.end(), own, readings))
+    if _STANDS_ALONE.match(text, position):
+        return found
+    return found + matched(_AT_CAPITALS if text[position].isupper() else _AT_SMALL, text, position, style)
+
+
+def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:
+    """Whether a small word may be no word: without a vowel, or beside a digit."""
+    if not word.islower() or len(word) > 5:
+        return False
+    if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit():
+        return True
+    if re.search("[aeiouy]", word):
+        return False
+    return "-" in (text[start - 1 : start], text[stop : stop + 1]) or not words.is_known(word)
+
+
+def _case(word: str) -> str:
+    if len(word) == 1:
+        return "letter" if word.islower() else "Letter"
+    return "lower" if word.islower() else "UPPER" if word.isupper() else "Capital" if word[1:].islower() else "miXed"

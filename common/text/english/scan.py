@@ -1,0 +1,184 @@
+"""The shapes of numbers and signs, and all that may stand at a place of a text."""
+
+import re
+
+from common.text.choose import Proposal, SpokenForm
+from common.text.english import electronic, lexical, say, words
+from common.text.english.shapes import ALNUM, SIGN_ROWS, TokenShape, beside, either, matched, shape
+from common.text.english.style import LARGE, NUMBER, Style
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Numbers, with what stands against them
+
+_FRACTION = r"\d+(?:\s|-)\d+/\d+|\d+/\d+"
+_UNIT = (
+    r"°\s?[CF](?!\w)|(?:sq|cu|fl|deg)\.?[\s-]?[A-Za-z]+|[A-Za-z]+[·⋅/.-](?:[A-Za-z]+)|[A-Za-zµμΩ]+"
+    r"|[%‰°℃℉★⭐¢×]|''|[\"″'′]"
+)
+_POWER = r"(?P<power>[²³]|\^?[23](?!\d))?"
+_END_OF_UNIT = (
+    r"(?!\.[A-Za-z])(?:(?![\w²³])|(?<=[\"″'′])(?=[xXWLHDwlhd](?![a-zA-Z]))|(?<=\d[hdwms])(?=\d))"
+    r"(?:\.(?=\s+[a-z\d&=]|\s\(|[,;:)/]|-\d|\s-\s\d))?"
+)
+_MEASURE = (
+    rf"(?P<number>{_FRACTION}|{NUMBER})(?:\s(?P<large>{LARGE}))?(?P<gap>[\s-]?)(?P<unit>%s){_POWER}{_END_OF_UNIT}"
+)
+_SIGNS = [
+    sign
+    for sign in say.CURRENCIES
+    if not sign.isalpha() or sign in ("Rs", "RM", "Rp", "Dh", "Dhs", "Fr", "KSh", "Ksh", "R")
+]
+_CODES = [sign for sign in say.CURRENCIES if sign.isascii() and sign.isalpha() and sign.isupper()]
+_EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"
+_AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER}|\d{{1,3}}(?: \d{{3}}){{1,9}}(?!\d))"
+_MAGNITUDE = (
+    rf"(?:[\s-]?(?P<%s>(?:{LARGE})\b|(?:mn|mln|mill?|mio"
+    r"|bil|bln|lakhs?|crores?|cr|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w'])))?"
+)
+_SIGN = rf"(?P<sign>(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|{either(_SIGNS)}|(?:{either(_CODES)})(?=[\s\d]))(?:(?<=[a-z])\.)?"
+_MONEY = (
+    rf"{_SIGN}\s?(?P<minus>-)?(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}"
+    rf"(?:\s(?:(?P<code>{either(_CODES)})\b|(?P<us>U\.?S\.?\s)?dollars?\b))?"
+)
+_MONEY_RANGE = (
+    rf"{_SIGN}\s?(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}\s?-\s?"
+    rf"(?P<last>{_AMOUNT}){_MAGNITUDE % 'last_magnitude'}"
+)
+_NAMED = either([sign for sign in say.CURRENCIES if sign.isalpha() and len(sign) > 1])
+_MONEY_BEHIND = (
+    rf"(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}[\s-]?"
+    rf"(?P<sign>[$£€¥₹¢₩₽₿฿₫₪₺₴](?!\d)|円|元|(?:{_NAMED})(?!\w))\.?"
+)
+
+NUMBERS = (
+    shape("number", rf"\d{{1,3}}(?:'\d{{3}}){{1,9}}(?![\w'])|{NUMBER}", say.number),
+    shape("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th|ST|ND|RD|TH)\b", say.ordinal_number, "tnrTNR"),
+    shape("decade", r"'?(\d[\d,]{0,10})'?s(?!\w)", say.decade, "s"),
+    shape("short year", r"'(\d\d)(?!\w)", say.short_year, "'"),
+    shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, "eE"),
+    shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "x"),
+    shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, "."),
+    shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, "."),
+    shape(
+        "telephone",
+        r"\+?(?:\(\d{1,5}\)|\d{1,6})(?:[ .-]?(?:\(\d{1,5}\)|(?<!\d)\d{1,8}|(?<=\))[ ]?\d{1,8})|[ ./-]\d{1,8}){1,7}"
+        r"(?:-[A-Z]{3,9})?(?!\w)",
+        say.telephone,
+        " -.()/",
+    ),
+    shape("measure", _MEASURE % _UNIT, say.measure),
+    shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", say.measure),
+    shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", say.hours, "h"),
+    shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", say.players, "ei"),
+    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned),
+    shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address, "/"),
+    shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", say.height, "'′"),
+    shape("money range", _MONEY_RANGE, say.money, "-"),
+    shape("money", _MONEY, say.money),
+    shape("money behind", _MONEY_BEHIND, say.money),
+    shape("notes", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", say.notes, "s"),
+    shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", say.loss, "("),
+    shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock, ":"),
+    shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock, ":"),
+    shape("stamp", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)"
+           r"(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", say.stamp, "-"),
+    shape("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", say.date, "-/."),
+    shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date, "-/."),
+    shape("slash", r"(?:(\d+)[\s-](?!\d{4}/))?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash, "/"),
+    shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash, "/"),
+    shape("parts", r"(\d{1,3})/(\d{1,4})((?i:th|ths|rd|rds|nd|nds|st)|s)(?!\w)", say.parts, "/"),
+)  # fmt: skip
+_BEHIND_SIGNS = ("short year", "money range", "money", "notes", "loss")
+_AT_DIGITS = tuple(shape for shape in NUMBERS if shape.name not in _BEHIND_SIGNS)
+_STANDS_ALONE = re.compile(r"\d+(?=[\s;!?)]|,\s|\Z)")
+_WITH_SPACES = ("number", "telephone", "measure", "hours", "pinned", "money behind", "clock", "slash")
+_ALONE = tuple(shape for shape in NUMBERS if shape.name in _WITH_SPACES)
+_BESIDE_SIGNS = (*_BEHIND_SIGNS, "number", "decade", "exponent", "telephone", "measure", "money behind")
+_AT_SIGNS = tuple(shape for shape in NUMBERS if shape.name in _BESIDE_SIGNS)
+
+_IN_LETTERS = (
+    shape("money range", _MONEY_RANGE, say.money, "-"),
+    shape("money", _MONEY, say.money),
+)
+_DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,(?=\s(?:1\d|20)\d\d(?!\w|,\d))")
+_MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month in say.MONTHS), 'sept'})})\.?\s\Z")
+
+_LONG_SIGNS = re.compile(either(list(SIGN_ROWS)))
+_KEPT = SpokenForm(("sign",), None)
+
+SIGNS = (
+    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned),
+    shape("per", rf"/\s?(?P<count>[1-9]\d*(?:\.\d)?\s?)?(?P<unit>(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+){_POWER}"
+           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", say.per),
+    shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power),
+    shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power),
+    shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope),
+    shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute),
+    shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled),
+    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)", words.masked),
+    shape("handle", r"@([A-Za-z_]\w*)", electronic.handle),
+    shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag),
+    shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour),
+    shape("price", r"[$£€¥₹](?=/[A-Za-z])", say.price),
+    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", say.ticker),
+    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent),
+)  # fmt: skip
+
+_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "")
+_VARIABLE = shape("variable", electronic.VARIABLE, electronic.variable)
+
+
+def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_address: bool) -> list[Proposal]:
+    """All that text[position:] may begin with."""
+    character = text[position]
+    found: list[Proposal] = []
+    may_be_address = has_address and not text[position - 1 : position].isalnum()
+    if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style)):
+        return named[:1]
+    if _STOP.match(text, position):
+        return []
+    if character.isalpha():
+        if not begins_word:
+            return []
+        found = lexical.of_words(text, position, style)
+        return found + matched(_IN_LETTERS, text, position, style) if character.isupper() else found
+    if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
+        return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
+    if character.isdecimal() or any(map(str.isdecimal, text[position + 1 : position + 6])):
+        begun = (
+            _AT_SIGNS if not character.isdecimal() else _ALONE if _STANDS_ALONE.match(text, position) else _AT_DIGITS
+        )
+        found = matched(begun, text, position, style)
+        if (m := ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
+            found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
+    if not character.isdecimal():
+        found += matched(SIGNS, text, position, style)
+        if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
+            own = [f"s={sign[0]}", f"s={sign[0]}{beside(text, position, sign.end())}"]
+            silent = "sign" if beside(text, position, sign.end()) == "99" else "nothing"
+            readings = [*SIGN_ROWS[sign[0]], _KEPT]
+            silences = sum(not r.said for r in readings)
+            kept = [r for r in readings if r.said or silences < 2 or r.parts[0] != silent]
+            found.append(Proposal(sign.end(), own, kept))
+            if len(sign[0]) > 1 and character in SIGN_ROWS and sign[0] not in ("#s", "--"):
+                found.append(Proposal(position + 1, own, [*SIGN_ROWS[character], _KEPT]))
+    return found
+
+
+def _is_sign(text: str, start: int, stop: int) -> bool:
+    """Whether a sign may be said: a stop and a colon only against numbers."""
+    if text[start] in ".:":
+        return "9" in beside(text, start, stop)
+    ahead, behind = text[start - 1 : start], text[stop : stop + 1]
+    return text[start:stop] != "-" or not ((ahead.islower() and behind.islower()) or "-" in (ahead, behind))
+
+
+_STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
+PLAIN = re.compile(
+    r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))(?:[a-z]+|[A-Z][a-z]{2,})(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
+    rf"|{_STOP.pattern}"
+)
+"""Spaces and words that may be read otherwise only if a table has them."""
+SPECIAL = frozenset([*words.ENTRIES, *map(str.lower, (*words.ALONE, *say.CURRENCIES)), *SIGN_ROWS, "a", "am", "i"]) - {
+    "."
+}

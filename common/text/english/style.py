@@ -1,0 +1,67 @@
+"""How English is read, and how a number is written."""
+
+import functools
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+LETTER_A = "ay"
+"""The letter, as opposed to the article."""
+
+GIVEN = "given"
+"""The class of tokens whose reading does not come from the text; they are said without spaces around them."""
+
+NUMBER = (
+    r"(?:\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,2}(?:,\d\d){1,9},\d{3}(?![\d,])(?:\.\d+)?"
+    r"|\d{1,3}(?:(?: \d{3}){2,9}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
+)
+LARGE = "hundred|thousand|million|billion|trillion"
+
+
+class Token(NamedTuple):
+    """A piece of a text, its class, and its words; None where the piece stands for itself."""
+
+    written: str
+    kind: str
+    spoken: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """How tokens are read."""
+
+    for_voice: bool = False
+    """Capitals spelled and pauses between groups of digits, as a voice needs them; labels of recognisers do not."""
+    known: Container[str] = ()
+    """Words in lower case that are not spelled although they stand in capitals."""
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """Readings of words as they are written, which come before all others: {"SQL": "sequel"}."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Names of units by their symbol, in the singular, which come before all others: {"kn": "knot"}."""
+    given: Mapping[int, Token] = field(default_factory=dict)
+    """Tokens that are known already, by their place in the text."""
+
+    def letters(self, word: str) -> str:
+        """`word` letter by letter."""
+        return " ".join(LETTER_A if self.for_voice and letter in "Aa" else letter for letter in word)
+
+    def half(self, letter: str) -> str:
+        """am or pm."""
+        return self.letters(letter.lower() + "m") if self.for_voice else f"{letter.lower()}m"
+
+
+@functools.lru_cache(maxsize=32)
+def anywhere(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether `pattern` is in `text`, which is asked for each of its tokens and looked for once."""
+    return bool(pattern.search(text))
+
+
+def text_before(match: re.Match[str]) -> str:
+    """The 40 characters before a match."""
+    return match.string[max(0, match.start() - 40) : match.start()]
+
+
+def text_after(match: re.Match[str]) -> str:
+    """The 40 characters after a match."""
+    return match.string[match.end() : match.end() + 40]

@@ -1,0 +1,115 @@
+"""Pieces of several languages in one numbering, with the special tokens that prompts are made of. Needs no torch."""
+
+import functools
+import re
+from dataclasses import dataclass, field
+
+from common.text.pieces import SPACE, Pieces
+from common.text.vocabulary import VocabularyError
+
+SPECIALS = "spl_tokens"  # what NeMo calls the tokenizer of special tokens
+PAD, END, NO_SPEECH = "<pad>", "<|endoftext|>", "<|nospeech|>"
+_SPECIAL = re.compile(r"<\|(.+)\|>|<pad>")
+_LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
+_NO_LANGUAGES = {"pnc", "itn"}
+
+
+@dataclass(frozen=True)
+class PromptedPieces(Pieces):
+    """Pieces of a text and special tokens, in one numbering from 0.
+
+    `parts` are the languages with their tokenizers, in the order of their numbers; SPECIALS are the special tokens, and
+    one tokenizer for everything has the name "".
+    """
+
+    parts: tuple[tuple[str, Pieces], ...] = ()
+    writes: tuple[str, ...] | None = None
+    """Languages that the model knows, where that is less than it has tokens for."""
+    _numbers: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for i, label in enumerate(self.labels):
+            if i in self.control:
+                self._numbers.setdefault(label, i)
+        if missing := [label for label in (PAD, END, "<|startoftranscript|>") if label not in self._numbers]:
+            raise VocabularyError(f"has no {', '.join(missing)} among its {len(self.labels)} pieces")
+
+    def special(self, label: str) -> int:
+        """The number of a special token. Raises VocabularyError."""
+        if label not in self._numbers:
+            raise VocabularyError(f"{label} is none of the {len(self._numbers)} special tokens of this model")
+        return self._numbers[label]
+
+    def has(self, label: str) -> bool:
+        """Whether there is such a special token."""
+        return label in self._numbers
+
+    @property
+    def end(self) -> int:
+        """The number of the token that ends a text."""
+        return self._numbers[END]
+
+    @property
+    def pad(self) -> int:
+        """The number of the token that stands after the end of the shorter texts of a batch."""
+        return self._numbers[PAD]
+
+    @functools.cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that have a token, and a tokenizer where every language has its own."""
+        found = (_LANGUAGE.fullmatch(label) for label in self._numbers)
+        codes = [match[1] for match in found if match and match[1] not in _NO_LANGUAGES]
+        own = {language.partition("-")[0] for language, _ in self.parts}
+        return tuple(
+            code for code in codes if (own == {""} or code in own) and (self.writes is None or code in self.writes)
+        )
+
+    @functools.cached_property
+    def frames(self) -> dict[int, int]:
+        """Encoder frames that special tokens stand for, by the numbers of these."""
+        found = {number: re.fullmatch(r"<\|(\d+)\|>", label) for label, number in self._numbers.items()}
+        return {number: int(match[1]) for number, match in found.items() if match}
+
+    def encode(self, text: str, language: str = "") -> list[int]:
+        """The numbers of the pieces of `text` in a language. What looks like a special token in it is text.
+
+        Raises VocabularyError for a language without a tokenizer, and for characters that no piece has.
+        """
+        for label in self._numbers:
+            if label in text:
+                text = text.replace(label, f"{label[0]} {label[1:]}")
+        first, base = 0, language.partition("-")[0]
+        for name, pieces in self.parts:
+            if name != SPECIALS and name.partition("-")[0] in ("", base):
+                return [first + index for index in pieces.encode(text)]
+            first += len(pieces.labels)
+        known = ", ".join(name for name, _ in self.parts if name != SPECIALS)
+        raise VocabularyError(f"language {language!r} has no tokenizer; known are {known}")
+
+
+def of_parts(parts: list[tuple[str, Pieces]], writes: tuple[str, ...] | None = None) -> PromptedPieces:
+    """Tokenizers one after the other, of which SPECIALS has the special tokens; one called "" alone has everything.
+
+    Raises VocabularyError where there are no such tokens.
+    """
+    labels: list[str] = []
+    unknown: set[int] = set()
+    control: set[int] = set()
+    for name, pieces in parts:
+        first = len(labels)
+        unknown |= {first + i for i in pieces.unknown}
+        control |= {first + i for i in pieces.control}
+        if name in ("", SPECIALS):
+            special = [
+                bool(_SPECIAL.fullmatch(label)) or (name == SPECIALS and label == SPACE) for label in pieces.labels
+            ]
+            control |= {first + i for i, is_special in enumerate(special) if is_special}
+        labels += pieces.labels
+    return PromptedPieces(
+        tuple(labels),
+        model=parts[0][1].model if len(parts) == 1 else b"",
+        unknown=frozenset(unknown),
+        control=frozenset(control - unknown),
+        parts=tuple(parts),
+        writes=writes,
+    )

@@ -1,0 +1,172 @@
+"""Texts of an attention decoder: from tokens to words with their times, and from parts of a recording to the whole.
+
+Needs no torch.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+import ctc
+from common.audio.silence import in_recording
+from common.recognition.recordings import Recording
+from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from common.text.pieces import Pieces, is_spoken
+from common.text.vocabulary import VocabularyError
+from fastconformer.attention.pieces import PromptedPieces
+from fastconformer.attention.search import FoundText, Result
+
+NO_SPACES = ("ja", "zh", "th")
+
+
+class TextHypothesis(NamedTuple):
+    """A text of an attention decoder: the tokens without prompt and end, what they spell, and how probable each is."""
+
+    labels: list[int]
+    text: str
+    confidence: list[float]
+    score: float
+    """Log-probability with that of the end, and what a language model and hot words add."""
+    flags: tuple[str, ...] = ()
+    """What was noticed: "loop", "limit"."""
+    alternatives: tuple["TextHypothesis", ...] = ()
+    """Less probable texts, best first, as many as were asked for."""
+
+
+def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
+    """What a search found, spelled."""
+
+    def spelled(found: FoundText) -> TextHypothesis:
+        sure = [math.exp(log_prob) for log_prob in found.log_probs[: len(found.labels)]]
+        return TextHypothesis(found.labels, pieces.decode(found.labels).strip(), sure, found.score)
+
+    best, *others = map(spelled, result.found)
+    return best._replace(flags=result.flags, alternatives=tuple(others))
+
+
+class HeardPart(NamedTuple):
+    """A stretch of a recording: where it starts and how long it is, in seconds, and what is said in it."""
+
+    start: float
+    seconds: float
+    hypothesis: TextHypothesis
+    lead: float = 0.0
+    """Seconds of silence that it was heard with before its start."""
+    times: Sequence[tuple[float, float]] = ()
+    """Start and end of every word, from the first frame on, where something found them."""
+
+    def at(self, seconds: float) -> float:
+        """Where in the recording something is that is so many seconds after the first frame."""
+        return round(self.start + min(max(0.0, seconds - self.lead), self.seconds), 3)
+
+
+def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) -> list[Word]:
+    """The words with their times: those that were found, or those that the text has tokens for; else of the stretch.
+
+    A time of tokens that is not in the stretch, or before the one before it, is none.
+    """
+    words: list[Word] = []
+    labels, sure = part.hypothesis.labels, part.hypothesis.confidence
+    pending: list[int] = []
+    start: float | None = None
+    last = 0.0
+
+    def close(end: float | None) -> None:
+        if pending:
+            spans = [Letter("", 0, 1, sure[i]) for i in pending]
+            own = words_of_pieces(
+                pieces, [labels[i] for i in pending], spans, cuts=(), seconds_per_frame=1.0, seconds=1.0
+            )
+            first, stop = (start, end) if start is not None and end is not None else (0.0, part.seconds)
+            words.extend(
+                word._replace(start=round(part.start + first, 3), end=round(part.start + stop, 3)) for word in own
+            )
+            pending.clear()
+
+    for i, label in enumerate(labels):
+        if label not in pieces.frames:
+            pending.append(i)
+            continue
+        at: float | None = pieces.frames[label] * seconds_per_frame - part.lead
+        if at is not None and not last <= at <= part.seconds + seconds_per_frame:
+            at = None
+        if at is not None:
+            last = at = min(at, part.seconds)
+        if pending:
+            close(at)
+            start = None
+        else:
+            start = at
+    close(None)
+    if len(part.times) != len(words):
+        return words
+    return [
+        word._replace(start=part.at(start), end=part.at(end))
+        for word, (start, end) in zip(words, part.times, strict=True)
+    ]
+
+
+def spelled(words: Sequence[str], pieces: Pieces) -> list[list[int]]:
+    """The labels of each word by pieces that may have no capitals and no punctuation; none where one has no labels."""
+    found = []
+    for word in words:
+        for form in (word, word.lower(), "".join(filter(str.isalnum, word.lower()))):
+            try:
+                labels = pieces.encode(form)
+            except VocabularyError:
+                continue
+            if labels:
+                found.append(labels)
+                break
+    return found if len(found) == len(words) else []
+
+
+def word_times(
+    words: Sequence[Sequence[int]], log_probs_SV: np.ndarray, pieces: Pieces, seconds_per_frame: float
+) -> list[tuple[float, float]]:
+    """Start and end of every word, given by its labels, on the best path of CTC; none where there is no path.
+
+    Punctuation has no part in them.
+    """
+    labels = [label for word in words for label in word]
+    try:
+        (found,) = ctc.align(log_probs_SV[None], [labels], [len(log_probs_SV)], blank=pieces.blank)
+    except ValueError:
+        return []
+    spans = list(zip(labels, found.start_frames, found.end_frames, strict=True))
+    times, first = [], 0
+    for word in words:
+        own = spans[first : first + len(word)]
+        first += len(word)
+        spoken = [span for span in own if is_spoken(pieces, span[0])] or own
+        times.append((spoken[0][1] * seconds_per_frame, spoken[-1][2] * seconds_per_frame))
+    return times
+
+
+def transcript_of(
+    recording: Recording, parts: Sequence[HeardPart], pieces: PromptedPieces, *, language: str, seconds_per_frame: float
+) -> Transcript:
+    """What the parts of a recording say together; other readings only where it is one part."""
+    separator, cuts = "" if language in NO_SPACES else " ", recording.cuts
+
+    def alternative(own: Sequence[HeardPart]) -> Alternative:
+        words = [words_of(part, pieces, seconds_per_frame) for part in own]
+        texts = [" ".join(word.text for word in some) for some in words]
+        placed = [
+            word._replace(
+                start=round(in_recording(cuts, word.start), 3), end=round(in_recording(cuts, word.end, is_end=True), 3)
+            )
+            for some in words
+            for word in some
+        ]
+        score = sum(part.hypothesis.score for part in own)
+        return Alternative(separator.join(text for text in texts if text), placed, round(score, 4))
+
+    readings = [parts]
+    if len(parts) == 1:
+        readings += [[parts[0]._replace(hypothesis=one)] for one in parts[0].hypothesis.alternatives]
+    flags = tuple(dict.fromkeys(flag for part in parts for flag in part.hypothesis.flags))
+    found = [alternative(own) for own in readings]
+    return best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)._replace(flags=flags)

@@ -1,0 +1,95 @@
+"""What all recognisers of this package share: a model prepared for inference, audio in, encoder frames out.
+
+Shapes: B utterances or chunks, N samples, F mel bins, T feature frames, S encoder frames, C their width, V pieces and
+the blank.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from common.audio.silence import Keep
+from common.convolution import owned
+from common.devices.precision import Precision, float32_math
+from common.features import Features, LogMel, LogMelConfig
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_heard
+from common.text.pieces import Pieces
+from fastconformer.network.encoder import EncodedFrames
+from fastconformer.network.fused import cast, fuse
+from fastconformer.network.model import Model
+
+Confidence = Literal["probability", "entropy"]
+
+
+class Listener:
+    """A model with the features that it hears and the pieces that it writes.
+
+    `Listener.model` is prepared for inference. The encoder computes in `precision`, heads in float32. Features are
+    normalised over `normalize_seconds` around a frame, 0 for all that is encoded with it.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        features: LogMelConfig,
+        pieces: Pieces,
+        *,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+        normalize_seconds: float = 0.0,
+    ):
+        if not normalize_seconds >= 0:
+            raise ValueError(f"normalize_seconds = {normalize_seconds}: expected seconds, or 0 for whole recordings")
+        self.window_frames = round(normalize_seconds * features.sample_rate / features.hop_samples)
+        self.device, self.precision, self.pieces = torch.device(device), precision, pieces
+        self.config, self.feature_config = model.cfg, features
+        self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.model = fuse(model).to(self.device)
+        self.model.encoder = cast(self.model.encoder, precision)
+        owned(self.model)
+        self.log_mel = LogMel(features).to(self.device).eval()
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return self.feature_config.sample_rate
+
+    @property
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings and streams."""
+        return self.feature_config.keeper()
+
+    @property
+    def samples_per_frame(self) -> int:
+        """Samples of audio from one encoder frame to the next."""
+        return self.feature_config.hop_samples * self.config.encoder.subsampling
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """Seconds from one encoder frame to the next."""
+        return self.samples_per_frame / self.feature_config.sample_rate
+
+    def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
+        """Log-mel features, float32, of audio at feature_config.sample_rate Hz, samples_B valid samples each."""
+        with torch.no_grad():
+            given = (part.to(self.device, non_blocking=True) for part in (audio_BN, samples_B))
+            return self.log_mel(*given, window_frames=self.window_frames)
+
+    @torch.inference_mode()
+    def encode(self, features_BFT: Tensor, frames_B: Tensor) -> EncodedFrames:
+        """encoded_BSC in float32 of features with frames_B valid frames each, and how many S frames those are."""
+        with float32_math(self.precision):
+            encoded_BSC, frames_B = self.model(features_BFT.to(self.device), frames_B.to(self.device))
+        return EncodedFrames(encoded_BSC.float(), frames_B)
+
+    @torch.inference_mode()
+    def ctc_log_probs(self, encoded_BSC: Tensor) -> Tensor:
+        """log_probs_BSV of pieces and blank, float32. Raises ValueError for a model without CTC head."""
+        if self.model.ctc is None:
+            other = "transducer" if self.model.attention is None else "attention decoder"
+            raise ValueError(f"this model has no CTC head: decode with its {other}")
+        return self.model.ctc(encoded_BSC.to(self.device)).log_softmax(-1)
+
+    def _read(self, source: Source) -> Recording:
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)

@@ -1,0 +1,301 @@
+"""Weights of the text reader from phrases: what each says is aligned with all that its tokens might say.
+
+    python scripts/train_reader.py [--output FILE]
+
+The phrases stand in benchmarks/phrases. A phrase teaches every choice that lies on some way to say it as it is said.
+Arithmetic is such that the weights are the same on every machine: sums in a fixed order, no function of a mathematical
+library. Prints the phrases that no reading can say.
+"""
+
+import argparse
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.normalization import Case, compared_words, phrases
+from common.text.choose import Before, KnownWords, Proposal, Surroundings
+from common.text.english import electronic, reader
+from common.text.english.say import TABLES
+from common.text.english.style import Style
+from common.text.normalize import in_ascii, prepared
+from common.text.spoken import without_reading
+
+
+class Place(NamedTuple):
+    """A place of a phrase where something is chosen."""
+
+    position: int
+    proposals: list[Proposal]
+    right: set[tuple[int, int]]
+    """Proposals and readings on some way to say the phrase as it is said."""
+
+
+STYLE = Style(for_voice=True)
+
+
+@cache
+def _said(words: str, is_strict: bool) -> str:
+    """What is compared of a token's words, between spaces."""
+    plain = re.sub(r"(?<!\w)'|'(?!\w)", " ", in_ascii(words, "", symbols=False))
+    return f" {compared_words(plain, strictly=is_strict)} "
+
+
+@cache
+def _written(written: str, is_strict: bool) -> str:
+    """What is compared of text that stands for itself: spaces only where it has spaces or signs."""
+    plain = in_ascii(written, "", symbols=False).lower()
+    plain = plain if plain.strip("'") else plain.replace("'", " ")
+    plain = re.sub(r"[^\w']|_", " ", plain)
+    return (
+        re.sub(r"\w[\w']*", lambda word: compared_words(word[0], strictly=is_strict), plain) if plain.strip() else plain
+    )
+
+
+def _follow(target: str, offset: int, said: str) -> int:
+    """Where `target`, words between single spaces, goes on behind `said`; -1 where it does not say that."""
+    for character in said:
+        if character == " ":
+            if target[offset - 1] == " ":
+                continue
+            if target[offset] != " ":
+                return -1
+        elif offset >= len(target) or target[offset] != character:
+            return -1
+        offset += 1
+    return offset
+
+
+def places(text: str, alternatives: list[str], *, is_strict: bool) -> list[Place] | None:
+    """The places of a phrase along its ways; None where there is none."""
+    has_address = bool(electronic.AHEAD.search(text))
+    proposals: dict[int, list[Proposal]] = {}
+
+    def at(position: int) -> list[Proposal]:
+        if position not in proposals:
+            follows = position > 0 and text[position - 1].isalpha()
+            proposals[position] = reader.proposed(text, position, STYLE, follows, has_address)
+        return proposals[position]
+
+    right: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    found = False
+    for target in dict.fromkeys(_said(said, is_strict) for said in alternatives):
+        found |= _leads(text, target, at, right, is_strict)
+    if not found:
+        return None
+    return [Place(position, at(position), right[position]) for position in sorted(right)]
+
+
+def _leads(
+    text: str, target: str, at: Callable[[int], list[Proposal]], right: dict[int, set[tuple[int, int]]], is_strict: bool
+) -> bool:
+    """Whether a way says `target`; adds to `right` what is chosen along all such ways."""
+    seen: dict[tuple[int, int], bool] = {}
+
+    def leads(position: int, offset: int) -> bool:
+        if position == len(text):
+            return offset >= len(target) - 1
+        key = (position, offset)
+        if key in seen:
+            return seen[key]
+        seen[key] = False
+        for i, proposal in enumerate(at(position)):
+            for j, reading in enumerate(proposal.readings):
+                if reading.said is None:
+                    said = _written(text[position : proposal.stop], is_strict)
+                else:
+                    said = _said(reading.said, is_strict)
+                    if text.startswith(("'s", "'S"), proposal.stop):
+                        said = said[:-1]
+                behind = _follow(target, offset, said)
+                if behind >= 0 and leads(proposal.stop, behind):
+                    right[position].add((i, j))
+                    seen[key] = True
+        return seen[key]
+
+    return leads(0, 1)
+
+
+def way(text: str, found: list[Place]) -> list[tuple[Place, Before]]:
+    """The places along the ways of the fewest tokens, each with what is right on them and what was chosen before."""
+    by_position = {place.position: place for place in found}
+    best: dict[int, int] = {len(text): 0}
+    for place in reversed(found):
+        stops = [place.proposals[i].stop for i, _ in place.right]
+        best[place.position] = 1 + min(best[stop] for stop in stops if stop in best)
+    found_way, position, before = [], 0, Before()
+    while position < len(text):
+        place = by_position[position]
+        right = {(i, j) for i, j in place.right if best.get(place.proposals[i].stop, 1 << 30) + 1 == best[position]}
+        i, j = min(right)
+        found_way.append((place._replace(right=right), before))
+        stop = place.proposals[i].stop
+        before = before.then(text[position:stop], place.proposals[i].readings[j].parts[0])
+        position = stop
+    return found_way
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Training
+
+
+def exponential(x: np.ndarray) -> np.ndarray:
+    """e to the power of x <= 0, the same on every machine: by additions and multiplications alone."""
+    x = np.maximum(x, -40.0) / 1024.0
+    y = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0))))
+    for _ in range(10):
+        y = y * y
+    return y
+
+
+class Problem:
+    """All choices of the phrases as sparse arrays."""
+
+    def __init__(self) -> None:
+        self.ids: dict[tuple[str, str], int] = {}
+        self.entry_id: list[int] = []
+        self.entry_node: list[int] = []
+        self.member_node: list[int] = []
+        self.member_candidate: list[int] = []
+        self.candidate_choice: list[int] = []
+        self.candidate_right: list[bool] = []
+        self.choices = 0
+        self.nodes = 0
+
+    def add(self, features: list[list[str]], place: Place, allowed: Counter[str], least: int) -> None:
+        for i, proposal in enumerate(place.proposals):
+            kept = [f for f in dict.fromkeys(features[i]) if allowed[f] >= least]
+            nodes: dict[str, int] = {}
+            for j, reading in enumerate(proposal.readings):
+                candidate = len(self.candidate_choice)
+                self.candidate_choice.append(self.choices)
+                self.candidate_right.append((i, j) in place.right)
+                for part in reading.parts:
+                    if part not in nodes:
+                        nodes[part] = self.nodes
+                        self.nodes += 1
+                        for f in kept:
+                            self.entry_id.append(self.ids.setdefault((f, part), len(self.ids)))
+                            self.entry_node.append(nodes[part])
+                    self.member_node.append(nodes[part])
+                    self.member_candidate.append(candidate)
+        self.choices += 1
+
+    def fit(self, steps: int, l1: float, l2: float, scale: float, smallest: int) -> np.ndarray:
+        eid, enode = np.array(self.entry_id), np.array(self.entry_node)
+        mnode, mcand = np.array(self.member_node), np.array(self.member_candidate)
+        choice, right = np.array(self.candidate_choice), np.array(self.candidate_right, dtype=np.float64)
+        n, candidates = len(self.ids), len(choice)
+        w, squares, velocity = np.zeros(n), np.full(n, 1e-3), np.zeros(n)
+        starts = np.flatnonzero(np.r_[True, choice[1:] != choice[:-1]])
+        importance = np.ones(self.choices)
+
+        def scores(w: np.ndarray) -> np.ndarray:
+            node = np.bincount(enode, weights=w[eid], minlength=self.nodes)
+            score = np.bincount(mcand, weights=node[mnode], minlength=candidates)
+            return score - np.maximum.reduceat(score, starts)[choice]
+
+        for step in range(steps):
+            if step >= steps // 2 and step % (steps // 8) == 0:  # what is still chosen wrong counts for more
+                kept = np.rint(w * scale) * (np.abs(np.rint(w * scale)) >= smallest) / scale
+                score = scores(kept)
+                is_right = np.maximum.reduceat(np.where(right > 0, score, -1e9), starts)
+                is_wrong = np.maximum.reduceat(np.where(right > 0, -1e9, score), starts)
+                importance = np.where(is_right <= is_wrong, importance * 4.0, importance)
+                squares = squares * 0.1
+            e = exponential(scores(w))
+            good = np.where(right > 0, e, 0.0)
+            total = np.bincount(choice, weights=e)
+            total_good = np.maximum(np.bincount(choice, weights=good), 1e-18)
+            gradient_c = (e / total[choice] - good / total_good[choice]) * importance[choice]
+            gradient_node = np.bincount(mnode, weights=gradient_c[mcand], minlength=self.nodes)
+            gradient = np.bincount(eid, weights=gradient_node[enode], minlength=n) + l2 * w
+            squares += gradient * gradient
+            velocity = 0.9 * velocity + 0.1 * gradient
+            rate = 0.5 / np.sqrt(squares)
+            w = w - rate * velocity
+            w = np.where(w > 0, np.maximum(w - rate * l1, 0.0), np.minimum(w + rate * l1, 0.0))
+        return w
+
+
+def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: float) -> dict[str, dict[str, int]]:
+    """The weights as integers by feature and part, without the smallest."""
+    found: dict[str, dict[str, int]] = {}
+    values = np.rint(w * scale).astype(int)
+    for (feature, part), i in ids.items():
+        if abs(values[i]) >= least:
+            found.setdefault(feature, {})[part] = int(values[i])
+    return found
+
+
+def train(
+    data: list[tuple[str, list[Place]]], *, steps: int = 500, l1: float = 0.016, l2: float = 0.001, least: int = 2,
+    scale: float = 15, smallest: int = 3,
+) -> dict[str, dict[str, int]]:  # fmt: skip
+    """Weights of parts by feature."""
+    words = KnownWords(reader.classes(), str)
+    rows = []
+    counted: Counter[str] = Counter()
+    for text, found in data:
+        context = Surroundings(text, words)
+        for place, before in way(text, found):
+            if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
+                features = [[*context.features(place.position, p.stop, before), *p.own] for p in place.proposals]
+                rows.append((features, place))
+                counted.update({f for fs in features for f in fs})
+    problem = Problem()
+    for features, place in rows:
+        problem.add(features, place, counted, least)
+    weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest), smallest, scale)
+    kept = sum(map(len, weights.values()))
+    print(f"{problem.choices} choices, {len(problem.ids)} weights, {kept} kept, {len(problem.entry_id)} entries")
+    return weights
+
+
+def written(weights: dict[str, dict[str, int]]) -> str:
+    """The file of the weights: the names of all parts, then a row a feature with pairs of a part's place and weight."""
+    parts = sorted({part for row in weights.values() for part in row})
+    places = {part: i for i, part in enumerate(parts)}
+    lines = ["# parts; feature\tplace of a part and its weight, and so on", "\t".join(parts)]
+    for feature in sorted(weights):
+        pairs = " ".join(f"{places[part]} {weight}" for part, weight in sorted(weights[feature].items()))
+        lines.append(f"{feature}\t{pairs}")
+    return "\n".join(lines) + "\n"
+
+
+def aligned(case: Case) -> tuple[str, list[Place]] | None:
+    """A phrase as the reader takes it, and its places; None where no reading says it.
+
+    The first way that it is said teaches, the others only where no reading says that.
+    """
+    text = prepared(case.written)
+    text = in_ascii(text, without_reading(text))
+    for said, is_strict in ((case.said[:1], True), (case.said[:1], False), (case.said, False)):
+        if found := places(text, said, is_strict=is_strict):
+            return text, found
+    return None
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=TABLES / "weights.tsv", help="file of the weights")
+    options = parser.parse_args()
+    data = []
+    for case in phrases("english"):
+        if found := aligned(case):
+            data.append(found)
+        else:
+            print(f"no reading says {case.written!r} as {case.said[0]!r}")
+    options.output.write_text(written(train(data)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

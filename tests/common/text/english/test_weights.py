@@ -1,0 +1,23 @@
+"""The weights of the reader are those that its phrases teach, on every machine."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.text.english.say import TABLES
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_phrases_teach_the_weights_that_are_kept_to_the_last_bit(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "train_reader.py"), "--output", str(tmp_path / "weights.tsv")]
+    subprocess.run(command, check=True, capture_output=True)
+    assert (tmp_path / "weights.tsv").read_bytes() == (TABLES / "weights.tsv").read_bytes()
+
+
+def test_weights_are_small() -> None:
+    assert (TABLES / "weights.tsv").stat().st_size <= 100_000

@@ -1,0 +1,187 @@
+"""Searches by an attention decoder: against all texts there are, in any batch, around loops; models by transformers."""
+
+import itertools
+import math
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import ctc
+import fastconformer
+from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.network import AttentionDecoder
+from fastconformer.attention.search import Best, Heard, SearchOptions, Wish, decode
+from fastconformer.attention.step import TorchStep, Weights
+from tests.fastconformer import tiny
+from tests.fastconformer.attention import references as golden
+
+CLASSES, END, PAD_CLASS = 6, 1, 5
+ALLOWED = np.array([True, True, True, True, False, False])
+
+
+def decoder(seed: int = 0, **settings: object) -> AttentionDecoder:
+    torch.manual_seed(seed)
+    sizes: dict = {"layers": 2, "width": 8, "heads": 2, "inner": 12, "positions": 40} | settings
+    found = AttentionDecoder(AttentionConfig(**sizes), 8, CLASSES).eval()
+    tiny.randomize(found, seed)
+    with torch.no_grad():
+        found.tokens.weight.mul_(3)
+    return found
+
+
+def wish(limit: int, **options: object) -> Wish:
+    return Wish(prompt=[0, 4], limit=limit, allowed_V=ALLOWED, end=END, **options)  # type: ignore[arg-type]
+
+
+def every_text(network: AttentionDecoder, encoded_SC: torch.Tensor, limit: int) -> dict[tuple[int, ...], float]:
+    """The scores of all texts that end within the limit, each computed without a cache."""
+    scores = {}
+    for length in range(limit):
+        for labels in itertools.product((0, 2, 3), repeat=length):
+            row = torch.tensor([[0, 4, *labels]])
+            log_probs_LV = network(encoded_SC[None], torch.tensor([len(encoded_SC)]), row).log_softmax(-1)[0]
+            follow = [*labels, END]
+            scores[labels] = sum(float(log_probs_LV[1 + i, label]) for i, label in enumerate(follow))
+    return scores
+
+
+@pytest.mark.parametrize("settings", [{}, {"learned_positions": True, "activation": "gelu", "tied": False}])
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_wide_beam_finds_the_best_of_all_texts(settings, penalty):
+    network, encoded_SC = decoder(1, **settings), torch.randn(7, 8)
+    with torch.no_grad():
+        scores = every_text(network, encoded_SC, 4)
+        step = TorchStep(Weights(network))
+        options = SearchOptions(beam=200, n_best=5, length_penalty=penalty)
+        (found,) = decode(step, [(wish(4), step.hear(encoded_SC))], options)
+    ranked = sorted(scores, key=lambda labels: -scores[labels] / ((8 + len(labels)) / 6) ** penalty)
+    ended = [one for one in found.found if one.is_ended]
+    assert [tuple(one.labels) for one in ended] == ranked[: len(ended)]
+    assert [one.score for one in ended] == pytest.approx([scores[tuple(one.labels)] for one in ended], abs=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_recordings_that_take_the_places_of_others_have_the_same_bits(beam):
+    network, options = decoder(2), SearchOptions(beam=beam, n_best=beam)
+    draw = torch.Generator().manual_seed(0)
+    frames = [torch.randn(n, 8, generator=draw) for n in (3, 11, 5, 8, 2, 9)]
+    with torch.no_grad():
+        step = TorchStep(Weights(network))
+        wishes = [(wish(4 + 3 * i), step.hear(encoded_SC)) for i, encoded_SC in enumerate(frames)]
+        alone = [decode(step, [one], options)[0] for one in wishes]
+        assert all(decode(step, wishes, options, rows=rows) == alone for rows in (1, 4, 64))
+    assert len(step.free) == step.store.shape[1], "all slots are given back"
+
+
+class Said:
+    """A decoder that says what `follows` makes of the text so far: labels and their log-probabilities."""
+
+    def __init__(self, follows):
+        self.follows = follows
+
+    def take(self, count):
+        return list(range(count))
+
+    def give(self, slots):
+        pass
+
+    def __call__(self, tokens, asked, best, allowed_V):
+        return [Best(*self.follows(tokens[i])) for i in asked]
+
+
+@pytest.mark.parametrize(("period", "flags"), [([2], ("loop",)), ([2, 3], ("loop",)), ([2, 3, 3], ("loop",))], ids=str)
+def test_a_text_that_repeats_itself_is_decoded_again(period, flags):
+    def follows(token):
+        # Goes round in the period, whatever comes before; what is next best is the end.
+        at = token.at - 1
+        return [period[at % len(period)], END], [-0.01, -3.0]
+
+    step = Said(follows)
+    heard = Heard(None)
+    plain = decode(step, [(wish(60), heard)], SearchOptions())[0]
+    guarded = decode(step, [(wish(60), heard)], SearchOptions(guard=True))[0]
+    assert len(plain.found[0].labels) == 60
+    assert plain.flags == ()
+    assert guarded.found[0].is_ended
+    assert guarded.found[0].labels == (period * 3)[: len(guarded.found[0].labels)]
+    assert len(guarded.found[0].labels) < 2 * len(period)
+    assert guarded.flags == flags
+
+
+def test_four_equal_digits_are_no_loop():
+    said = [2, 2, 2, 2, 3]
+    step = Said(lambda token: ([[*said, END][token.at - 1]], [-0.1]))
+    (found,) = decode(step, [(wish(60), Heard(None))], SearchOptions(guard=True))
+    assert (found.found[0].labels, found.flags) == (said, ())
+
+
+def test_words_to_favour_change_what_is_written():
+    labels = ["<unk>", "</s>", "▁a", "▁b"]
+    scorer = ctc.Scorer(labels).with_hot_words({"b": 3.0})
+    step = Said(lambda token: ([2, 3] if token.at == 1 else [END], [-0.1, -1.0] if token.at == 1 else [-0.1]))
+    for own, expected in ((None, [2]), (scorer, [3])):
+        (found,) = decode(step, [(wish(9, scorer=own), Heard(None))], SearchOptions(beam=2))
+        assert found.found[0].labels == expected
+    assert found.found[0].score == pytest.approx(-1.1 + 3.0)
+
+
+@pytest.mark.parametrize("spelling", ["saved", "without model.", "transformers"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_cohere_models_of_transformers_are_read_in_every_spelling(tmp_path, spelling, tied):
+    transformers = pytest.importorskip("transformers")
+    if not hasattr(transformers, "CohereAsrConfig"):
+        pytest.skip("this version of transformers has no Cohere ASR")
+    from safetensors.torch import load_file, save_file
+
+    torch.manual_seed(0)
+    encoder = {
+        "model_type": "parakeet_encoder", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
+        "intermediate_size": 64, "subsampling_conv_channels": 8, "num_mel_bins": 128, "scale_input": False,
+    }  # fmt: skip
+    theirs = transformers.CohereAsrForConditionalGeneration(
+        transformers.CohereAsrConfig(
+            vocab_size=224, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+            max_position_embeddings=64, tie_word_embeddings=tied, encoder_config=encoder,
+        )
+    ).eval()  # fmt: skip
+    theirs.save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "processor_config.json"):
+        shutil.copy(golden.path("canary_hf") / name, tmp_path / name)
+    if spelling != "saved":
+        saved = load_file(tmp_path / "model.safetensors")
+        own = {name.removeprefix("model."): weight for name, weight in saved.items()}
+        if spelling == "transformers":
+            own = {name: w.clone() for name, w in theirs.state_dict().items() if not (tied and "proj_out.w" in name)}
+        save_file(own, tmp_path / "model.safetensors")
+    asr = fastconformer.load(tmp_path, device="cpu")
+    features_BFT, frames_B = torch.randn(2, 128, 80), torch.tensor([80, 60])
+    tokens_BL = torch.randint(0, 200, (2, 9))
+    with torch.no_grad():
+        expected = theirs(
+            input_features=features_BFT.mT,
+            attention_mask=torch.arange(80) < frames_B[:, None],
+            decoder_input_ids=tokens_BL,
+        ).logits.log_softmax(-1)
+    ours = asr.attention_log_probs(*asr.encode(features_BFT, frames_B), tokens_BL, torch.tensor([9, 9]))
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
+    assert asr.pieces.labels[asr.prompt("en")[0]] == "▁"
+    with pytest.raises(ValueError, match="this model transcribes only"):
+        asr.prompt("en", "de")
+
+
+def test_recordings_are_cut_in_pauses():
+    from common.recognition.pauses import stretches
+
+    rate, draw = 1000, np.random.default_rng(0)
+    sound = draw.normal(size=100 * rate).astype(np.float32)
+    for pause in (13.0, 28.0, 55.0):
+        sound[int(pause * rate) : int((pause + 0.4) * rate)] *= 0.001
+    found = list(stretches(sound, rate, preferred=30, longest=35))
+    assert sum(len(one.samples_N) for one in found) == len(sound)
+    starts = [one.start / rate for one in found]
+    assert starts[1] == pytest.approx(28.2, abs=0.2)
+    assert starts[2] == pytest.approx(55.2, abs=0.2)
+    assert math.ceil(max(len(one.samples_N) for one in found) / rate) <= 35
+    assert [one.is_whole for one in found] == [True, True, False, True]

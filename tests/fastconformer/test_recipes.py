@@ -1,0 +1,111 @@
+"""What people train: the recipes in their true shapes, batches by seconds, new heads, frozen encoders, adapters."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import fastconformer
+from common import config
+from common.runs import checkpoint
+from fastconformer.config import Config
+from fastconformer.network.model import Model
+from fastconformer.run import NAME, Run
+from fastconformer.train import main
+from tests.fastconformer.runs import TOY, toy_config
+from tests.jasper.runs import write_corpus
+from tests.training import directory_of, events
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+RECIPES = {"medium": 31e6, "large": 115e6}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def start(corpus, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("start")
+    main(toy_config(corpus, folder, steps=2))
+    return checkpoint.step_path(folder, "fastconformer", 2)
+
+
+@pytest.mark.parametrize("size", RECIPES)
+def test_recipes_have_the_published_shapes(size):
+    cfg = config.load(Config, TOY.with_name(f"librispeech_{size}.toml"))
+    with torch.device("meta"):
+        model = Model(cfg.model, cfg.features.mel_bins)
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(RECIPES[size], rel=0.06)
+    assert (cfg.schedule.kind, cfg.schedule.width, cfg.loss.ctc_weight) == ("noam", cfg.model.encoder.width, 0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", RECIPES)
+def test_a_step_of_the_true_encoder(corpus, tmp_path, size):
+    cfg = config.load(Config, TOY.with_name(f"librispeech_{size}.toml"))
+    toy = toy_config(corpus, tmp_path)
+    model = replace(cfg.model, pieces=toy.model.pieces)
+    features = replace(cfg.features, sample_rate=toy.features.sample_rate, highest_hz=toy.features.highest_hz)
+    data = replace(toy.data, max_seconds=3.0)
+    main(replace(cfg, data=data, model=model, features=features, batch_seconds=3.0, precision="fp32", ema=0.0,
+                 output_dir=tmp_path, dry_run=True))  # fmt: skip
+    assert any("the longest batch fits" in line for line in events(tmp_path))
+    assert not list(tmp_path.glob("*.pt"))
+
+
+def test_the_script_names_heads_that_there_are():
+    script = TOY.parents[2] / "scripts/fastconformer/librispeech_960h.sh"
+    ran = subprocess.run(
+        ["bash", str(script)], capture_output=True, text=True, check=False, env=os.environ | {"HEADS": "aed"}
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.endswith("error: HEADS is aed; expected tdt_ctc, rnnt_ctc, tdt, rnnt or ctc\n")
+
+
+def test_batches_may_have_a_budget_of_seconds(corpus, tmp_path):
+    cfg = toy_config(corpus, tmp_path)
+    cfg = replace(cfg, data=replace(cfg.data, max_seconds=6.0))
+    with pytest.raises(ValueError, match="batch_seconds = 5.0 does not hold an utterance of data.max_seconds = 6.0"):
+        replace(cfg, batch_seconds=5.0)
+    cfg = replace(cfg, batch_seconds=6.0)
+    with directory_of(cfg, NAME) as directory:
+        run = Run(cfg, None, directory)
+    seconds = run.train_set.utterances.seconds
+    batches = [run.epochs.longest, *run.epochs.batches(0)]
+    assert all(len(batch) * max(seconds[i] for i in batch) <= 6.0 for batch in batches)
+    assert max(map(len, batches)) > 1
+
+
+def test_an_encoder_gets_new_heads_for_new_pieces(corpus, start, tmp_path):
+    cfg = toy_config(corpus, tmp_path, checkpoint=start, from_checkpoint="encoder", steps=1, learns="heads")
+    cfg = replace(cfg, model=replace(cfg.model, pieces=19, encoder=replace(cfg.model.encoder, width=32)))
+    main(cfg)
+    ours, theirs = (fastconformer.load(p, device="cpu").model for p in
+                    (checkpoint.step_path(tmp_path, "fastconformer", 1), start))  # fmt: skip
+    assert ours.cfg.pieces == 19
+    before, after = theirs.encoder.state_dict(), ours.encoder.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)  # running statistics too
+    main(replace(cfg, steps=2))
+    assert any("resumed at step 1" in line for line in events(tmp_path))
+
+
+def test_adapters_learn_alone_and_start_as_nothing(corpus, start, tmp_path):
+    cfg = toy_config(corpus, tmp_path, checkpoint=start, steps=2, ema=0.0)
+    with pytest.raises(ValueError, match="learns = adapters: the encoder has none; expected model.encoder.adapter_"):
+        replace(cfg, learns="adapters")
+    encoder = replace(cfg.model.encoder, adapter_width=4)
+    cfg = replace(cfg, model=replace(cfg.model, encoder=encoder), learns="adapters")
+    main(cfg)
+    saved = checkpoint.step_path(tmp_path, "fastconformer", 2)
+    ours, theirs = (fastconformer.load(path, device="cpu").model.state_dict() for path in (saved, start))
+    adapters = ours.keys() - theirs.keys()
+    assert adapters
+    assert all(".adapter." in name for name in adapters)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert any(ours[name].abs().max() > 0 for name in adapters if "leave" in name)
