@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from common.audio.silence import SilenceConfig
 from common.augmentation import SpecAugmentConfig
@@ -15,7 +15,7 @@ from common.data.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.features import NEMO, LogMelConfig
 from common.text.language import Language, UnknownLetters
-from common.training.course import EveryConfig, check_batches, check_budget
+from common.training.course import USUAL, EveryConfig, check_batches, check_budget
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
 from fastconformer.attention.config import AttentionConfig
@@ -194,6 +194,7 @@ class LossConfig:
 class Config:
     """A training run of a transducer, a CTC model or both in one."""
 
+    USUAL: ClassVar = USUAL
     model: ModelConfig = field(default_factory=ModelConfig)
     features: LogMelConfig = field(default=NEMO)
     spec_augment: SpecAugmentConfig = field(

@@ -54,10 +54,12 @@ STREAM = Path("-")
 class InferenceConfig:
     """What to say, with which model and vocoder, how, and where the sound goes."""
 
-    COMMON: ClassVar = (
-        *("fastpitch", "vocoder", "output", "speaker", "control.pace", "control.pitch_shift_hz", "times", "report"),
-        *("device", "precision"),
-    )
+    USUAL: ClassVar = {
+        "Voice": ("fastpitch", "vocoder", "speaker"),
+        "Prosody": ("pace", "pitch_shift_hz", "energy"),
+        "Output": ("output", "times", "report"),
+        "Machine": ("device", "precision"),
+    }
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
     """Phrase files, files of text, texts in quotes, or - for standard input."""
     fastpitch: Path | None = None

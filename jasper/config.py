@@ -18,7 +18,7 @@ from common.devices.precision import Precision
 from common.features import LogMelConfig
 from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
-from common.training.course import RENAMED, EveryConfig, check_batches, check_budget
+from common.training.course import RENAMED, USUAL, EveryConfig, check_batches, check_budget
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
 
@@ -121,7 +121,8 @@ class DataConfig:
 class Config:
     """A run of Jasper or QuartzNet."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED
+    RENAMED: ClassVar = RENAMED
+    USUAL: ClassVar = USUAL
     model: ModelConfig = field(default_factory=ModelConfig)
     features: LogMelConfig = field(default_factory=LogMelConfig)
     spec_augment: SpecAugmentConfig = field(default_factory=SpecAugmentConfig)

@@ -15,7 +15,7 @@ from common.data.digest import Changed
 from common.devices.precision import Precision
 from common.runs.run_directory import FromCheckpoint
 from common.text.language import Language, UnknownLetters
-from common.training.course import RENAMED, EveryConfig
+from common.training.course import RENAMED, USUAL, EveryConfig
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
 from wav2vec2.contrastive.masking import MaskConfig
@@ -88,7 +88,8 @@ class DataConfig:
 class TrainingConfig:
     """Options of pre-training and fine-tuning alike."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED
+    RENAMED: ClassVar = RENAMED
+    USUAL: ClassVar = USUAL
     model: ModelConfig = field(default_factory=ModelConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
     mask: MaskConfig = field(default_factory=MaskConfig)

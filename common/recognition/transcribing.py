@@ -27,10 +27,11 @@ Result = TypeVar("Result")
 class TranscriptionConfig:
     """What to transcribe, with which model, and where the result goes."""
 
-    COMMON: ClassVar = (
-        *("format", "output", "output_dir", "device", "precision", "batch_size", "channel"),
-        *("decoding.language_model", "decoding.hot_words", "decoding.beam"),
-    )
+    USUAL: ClassVar = {
+        "Output": ("format", "output", "output_dir"),
+        "Decoding": ("decoding.beam", "decoding.language_model", "decoding.hot_words"),
+        "Recordings and machine": ("channel", "batch_size", "device", "precision", "threads"),
+    }
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]

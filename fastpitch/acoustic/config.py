@@ -10,7 +10,7 @@ from common.data.digest import Changed
 from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
 from common.runs.run_directory import FromCheckpoint
-from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.course import RENAMED, USUAL, EveryConfig, check_batches
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
 from fastpitch.acoustic.pitch import PitchConfig
@@ -255,7 +255,8 @@ def _published_optimiser() -> OptimConfig:
 class Config:
     """A run of FastPitch."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED | {"language": "text.language"}
+    RENAMED: ClassVar = RENAMED | {"language": "text.language"}
+    USUAL: ClassVar = USUAL
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     features: LogMelConfig = TTS

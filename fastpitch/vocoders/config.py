@@ -9,7 +9,7 @@ from common.data.digest import Changed
 from common.devices.precision import Precision
 from common.features import TTS, LogMelConfig
 from common.runs.run_directory import FromCheckpoint
-from common.training.course import RENAMED, EveryConfig, check_batches
+from common.training.course import RENAMED, USUAL, EveryConfig, check_batches
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
@@ -55,7 +55,8 @@ class DataConfig:
 class TrainingConfig:
     """A run; the networks, and the defaults that go with them, are each vocoder's own."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED
+    RENAMED: ClassVar = RENAMED
+    USUAL: ClassVar = USUAL
     features: LogMelConfig = TTS
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig
