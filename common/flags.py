@@ -162,6 +162,7 @@ def _line(flag: Flag, *, whole: bool) -> str:
     if len(said + known) > room:
         said = said.split(": ")[0]
     known = known if len(said + known) <= room or not choices else known.replace(choices, "")
+    known = known if len(said + known) <= room or len(known) < 20 else ""
     return before + textwrap.shorten(said, max(room - len(known), 20), placeholder=" …") + known
 
 
