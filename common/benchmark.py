@@ -27,6 +27,10 @@ from common.threads import torch_threads
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 Clock = Literal["wall", "processor"]
+USUAL = {
+    "Measurement": ("task", "batch_sizes", "seconds", "sides", "modes", "precisions", "precision", "checkpoint"),
+    "Machine and rows": ("device", "threads", "repeats", "clock", "results"),
+}  # of `--help`
 COMMIT = commit()  # now, before anything that is measured changes the tree
 CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 

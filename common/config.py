@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import difflib
 import io
-import itertools
 import json
 import math
 import os
@@ -20,20 +19,13 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
+from common import flags
 from common.files.atomic import decoded
 from common.interruption import discard_output, ended_by_the_user
 
 T = TypeVar("T")
-ABOUT_FILES = (
-    "CONFIG.toml: a file of settings, as in configs/; a later file takes precedence over those before it, and options "
-    "over all files. The names of options may be written with - or _."
-)
-
-
-OTHER_NAMES = {"learning_rate": "lr", "num_epochs": "epochs", "max_steps": "steps", "num_workers": "workers"}
-"""How other programs call settings, and the last part of their names here."""
 
 
 class ConfigError(ValueError):
@@ -194,90 +186,28 @@ def parse_flags(
 ) -> T:
     """`default` (None: that of the fields) with the flags in `arguments` over it.
 
-    Raises ConfigError; `--help` prints the manual and exits. It mentions TOML files if `takes_files`.
+    Raises ConfigError; `--help` and `--help-all` print the manual and exit. It mentions TOML files if `takes_files`.
     """
+    if asked := {"-h", "--help", "--help-all"} & set(arguments):
+        print(flags.manual(cls, description, default, whole="--help-all" in asked, takes_files=takes_files))
+        raise SystemExit(0)
     import tyro
 
     said = io.StringIO()
     renamed = getattr(cls, "RENAMED", {})
     flag = re.compile(r"(?<=^--)[\w-]+")  # with hyphens or underscores: tyro takes both
     arguments = [flag.sub(lambda old: renamed.get(old[0].replace("-", "_"), old[0]), word) for word in arguments]
-    arguments = _with_values(cls, arguments)
+    arguments = flags.with_values(cls, arguments)
     arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
     markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
-    wanted_help = "-h" in arguments or "--help" in arguments
+    start = tyro.MISSING_NONPROP if default is None else default
     try:
-        with contextlib.nullcontext() if wanted_help else _captured(said):
-            start = tyro.MISSING_NONPROP if default is None else default
-            told, program = _manual(description), _program()
-            if takes_files:
-                told, program = f"{told}\n\n{ABOUT_FILES}", f"{program} [CONFIG.toml ...]"
-            return tyro.cli(cls, prog=program, default=start, args=arguments, description=told, config=markers)
-    except SystemExit as exit_:
-        if wanted_help or not exit_.code:
-            raise
-        raise ConfigError(_unknown(cls, arguments) or _one_line(said.getvalue())) from None
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            return tyro.cli(cls, default=start, args=arguments, config=markers)
+    except SystemExit:
+        raise ConfigError(f"command line: {flags.unknown(cls, arguments) or flags.told_of(said.getvalue())}") from None
     except (TypeError, ValueError) as error:  # a __post_init__ that refuses a combination
         raise ConfigError(f"command line: {error}") from None
-
-
-def _unknown(cls: type[Any], arguments: Sequence[str]) -> str | None:
-    """What to say of the first flag that does not exist, with the most similar one; None where all do."""
-    known = sorted(_flags(cls))
-    for word in arguments:
-        if not re.fullmatch(r"--[a-zA-Z][\w.-]*", word.partition("=")[0]) or word in ("--help", "--help-all"):
-            continue
-        flag = word[2:].partition("=")[0].replace("-", "_")
-        if flag in known:
-            continue
-        ends = [name for name in known if name.split(".")[-1] == OTHER_NAMES.get(flag, flag.split(".")[-1])]
-        near = ends[:1] or difflib.get_close_matches(flag, known, n=1)
-        return f"command line: there is no --{flag}" + (f"; did you mean --{near[0]}?" if near else "; see --help")
-    return None
-
-
-def _flags(cls: type[Any], prefix: str = "") -> Iterator[str]:
-    """The names of all flags, with their aliases."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    yield from getattr(cls, "RENAMED", {})
-    for field in dataclasses.fields(cls):
-        hint, *marks = (
-            typing.get_args(hints[field.name])
-            if typing.get_origin(hints[field.name]) is Annotated
-            else (hints[field.name],)
-        )
-        names = [mark.name for mark in marks if getattr(mark, "name", None) is not None] or [field.name]
-        yield from (
-            alias.lstrip("-").replace("-", "_") for mark in marks for alias in getattr(mark, "aliases", None) or ()
-        )
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            yield from _flags(hint, f"{prefix}{names[0]}." if names[0] else prefix)
-        else:
-            yield f"{prefix}{names[0]}"
-
-
-def _with_values(cls: type[Any], arguments: Sequence[str]) -> list[str]:
-    """Yes-or-no flags without a dot may stand without a value, at the end or before another flag."""
-    alone = set(_yes_or_no(cls))
-    given: list[str] = []
-    for argument, following in itertools.pairwise([*arguments, "--"]):
-        given.append(argument)
-        is_alone = argument.startswith("--") and argument[2:].replace("-", "_") in alone
-        if is_alone and following.startswith("-"):
-            given.append("True")
-    return given
-
-
-def _yes_or_no(cls: type[Any]) -> Iterator[str]:
-    """Names of yes-or-no options at the top, and of those in groups that put no name before them (`arg(name="")`)."""
-    for field in dataclasses.fields(cls):
-        if field.type in (bool, "bool"):
-            yield field.name
-        elif typing.get_origin(field.type) is Annotated:
-            group, *marks = typing.get_args(field.type)
-            is_group = isinstance(group, type) and dataclasses.is_dataclass(group)
-            if is_group and any(getattr(mark, "name", None) == "" for mark in marks):
-                yield from _yes_or_no(group)
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -391,37 +321,7 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-@contextlib.contextmanager
-def _captured(said: io.StringIO) -> Iterator[None]:
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-        yield
-
-
 def _nearest_file(path: Path) -> str:
     folder = path.parent if any(path.parent.glob("*.toml")) else packaged() / path.parent.name
-    near = difflib.get_close_matches(path.name, [p.name for p in folder.glob("*.toml")], n=1)
-    return f"; did you mean {path.parent / near[0]}?" if near else ""
-
-
-def _program() -> str:
-    """How the program that runs was called: "python -m jasper.train"."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return f"python -m {spec.name.removesuffix('.__main__')}" if spec is not None else f"python {sys.argv[0]}"
-
-
-def _manual(docstring: str) -> str:
-    """A module's docstring for those who run it: without the legend of shapes."""
-    return "\n\n".join(part for part in docstring.strip().split("\n\n") if not part.startswith("Shapes:"))
-
-
-def _one_line(boxed: str) -> str:
-    """tyro draws its messages in a box, in parts between rules; here what and where stand on one line."""
-    text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", " ", boxed).replace("─", "-")
-    parts = [re.sub(r"^Error parsing \w+: ", "", " ".join(part.split())) for part in re.split(r"-{6,}", text)]
-    told = [
-        p
-        for p in parts
-        if p
-        and not re.match(r"(For full helptext|Unrecognized options$|Argument helptext|Value error|Invalid choice)", p)
-    ]
-    return "command line: " + "; ".join(told)
+    near = difflib.get_close_matches(path.stem, [p.stem for p in folder.glob("*.toml")], n=1)
+    return f"; did you mean {path.parent / near[0]}.toml?" if near else ""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from common.runs.checkpoint import CheckpointError
 from common.text import pronounce
 from common.text.readings import read_readings
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.inputs import InputPhrase, find_phrases
+from fastpitch.front.inputs import InputPhrase, find_phrases, written_anew
 from fastpitch.front.phrases import Phrase
 from fastpitch.front.planning import PlannedSentence
 from fastpitch.front.ssml import SENTENCE_SECONDS, SsmlError
@@ -54,6 +54,12 @@ STREAM = Path("-")
 class InferenceConfig:
     """What to say, with which model and vocoder, how, and where the sound goes."""
 
+    USUAL: ClassVar = {
+        "Voice": ("fastpitch", "vocoder", "speaker"),
+        "Prosody": ("pace", "pitch_shift_hz", "energy"),
+        "Output": ("output", "times", "report"),
+        "Machine": ("device", "precision"),
+    }
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
     """Phrase files, files of text, texts in quotes, or - for standard input."""
     fastpitch: Path | None = None
@@ -135,7 +141,9 @@ def main(cfg: InferenceConfig) -> int:
         assert voice is not None
         problems += _streamed(items, tts, voice, cfg)
     else:
-        _make_folder(cfg.output)
+        writing.make_folder(cfg.output)
+        if (anew := written_anew(cfg.output, items)) and cfg.vocoder is not None:
+            _tell(anew)
         problems += _to_files(items, tts, voice, cfg, problems)
     if problems:
         _tell(f"error: {len(problems)} of {total} phrases could not be said")
@@ -329,6 +337,7 @@ def _written(outcome: Outcome, cfg: InferenceConfig, *, seed: int) -> list[Line]
             np.save(path.with_suffix(".npy"), np.concatenate(mels))
     except (OSError, AudioError, LoudnessError) as error:
         raise _UnsayableError(str(error)) from None
+    print(path if cfg.vocoder is not None else path.with_suffix(".npy"), flush=True)
     if cfg.report is None or not len(samples_N):
         return []
     return [report.line(phrase.output, phrase.text, samples_N, spoken, sample_rate=rate)]
@@ -371,14 +380,6 @@ def _facts(cfg: InferenceConfig, tts: Synthesizer | None) -> dict[str, str]:
         "device": str(tts.device) if tts else cfg.device,
         "mode": cfg.mode,
     }
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
-        raise ConfigError(f"{folder}: cannot be written to: {reason}") from None
 
 
 def _tell(message: str) -> None:

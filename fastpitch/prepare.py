@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -45,6 +45,10 @@ _SILENT = 1e-4  # -80 dB: no sample of speech is below
 class PrepareConfig:
     """What to prepare, how, and where it goes."""
 
+    USUAL: ClassVar = {
+        "What is prepared": ("root", "text.language", "features.sample_rate", "pitch.method", "mels", "resample"),
+        "Output": ("output", "overwrite", "workers"),
+    }
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
     """Corpus folders, manifests and file lists."""
     output: Path = Path("prepared")

@@ -20,7 +20,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from common import benchmark, config
 from common.audio import waveform
-from common.benchmark import CLOCKS, RESULTS, Clock, Timings
+from common.benchmark import CLOCKS, RESULTS, USUAL, Clock, Timings
 from common.config import ConfigError
 from common.convolution import FusedConvolution, native
 from common.convolution.native import Instructions, PackedConvolution
@@ -69,6 +69,7 @@ COLUMNS |= {"times_faster_than_fused_fp32": "x fp32", "weights_mib": "MiB weight
 class BenchmarkConfig(Config):
     """What to measure, and the run whose model and training step are measured."""
 
+    USUAL: ClassVar = USUAL
     task: Literal["inference", "training"] = "inference"
     """Work that is measured: calls of features and network, or optimiser steps."""
     batch_sizes: tuple[int, ...] = ()

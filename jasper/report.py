@@ -140,6 +140,8 @@ def collect(
     pictures = make_clips(asr, [shown, *worst])
     return RecogniserReport(
         title=run_dir.resolve().name,
+        tested=", ".join(name for name, _ in getattr(utterances, "corpora", ())),
+        validated=", ".join(Path(source).name for source in asr.config.data.validation),
         evaluation=evaluation,
         loss=curves(events, "loss"),
         wer=curves(events, "wer"),

@@ -90,6 +90,10 @@ class RecogniserReport(NamedTuple):
     """All that the page shows."""
 
     title: str
+    tested: str
+    """The data that the evaluation is of; empty where nobody has said it."""
+    validated: str
+    """The data that the training was validated on."""
     evaluation: Evaluation
     loss: dict[str, Points]
     """Phase (train, dev, dev_ema) to (epochs, loss)."""
@@ -117,12 +121,13 @@ def _headline(report: RecogniserReport) -> str:
     result = report.evaluation
     words, characters = result.words, result.characters
     correct = sum(r == h for r, h in zip(result.references, result.hypotheses, strict=True))
+    of = f" of {report.tested}" if report.tested else ""
     kinds = f"{words.substitutions:,} substituted, {words.deletions:,} deleted, {words.insertions:,} inserted"
-    wrong = f"{characters.errors:,} of {characters.length:,} characters"
+    wrong = f"{characters.errors:,} of {characters.length:,} characters{of}"
     numbers = [
-        Number(f"{words.rate:.2%}", "word error rate", f"{words.errors:,} of {words.length:,} words: {kinds}"),
+        Number(f"{words.rate:.2%}", "word error rate", f"{words.errors:,} of {words.length:,} words{of}: {kinds}"),
         Number(f"{characters.rate:.2%}", "character error rate", wrong),
-        Number(f"{correct:,}", "clips without an error", f"of {len(result.ids):,}"),
+        Number(f"{correct:,}", "clips without an error", f"of {len(result.ids):,}{of}"),
     ]
     return report_page.headline(report.title, numbers)
 
@@ -133,7 +138,9 @@ def _learning(report: RecogniserReport) -> str:
         _chart("Loss", smoothed(report.loss), floor=1e-3, percent=False),
         _chart("Word error rate", smoothed(report.wer), floor=max(finest, 1e-4), percent=True),
     ]
-    return f'<h2>How it learned</h2>\n<div class="charts">{"".join(charts)}</div>'
+    told = f"<p>Validation is on {escape(report.validated)}: other data than those of the results above.</p>"
+    told = told if report.validated not in ("", report.tested) else ""
+    return f'<h2>How it learned</h2>\n{told}<div class="charts">{"".join(charts)}</div>'
 
 
 def smoothed(curves: dict[str, Points]) -> dict[str, Points]:

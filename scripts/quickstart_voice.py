@@ -20,6 +20,7 @@ from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
 from common.recognition.metrics import ErrorCount, character_errors
 from common.runs import checkpoint
+from common.runs.report_page import Number
 from fastpitch import pack, train
 from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
@@ -165,17 +166,17 @@ def summarise(runs: Runs, hearing: Hearing, python: str, language: Language = "e
     page = runs.acoustic.output_dir / "report.html"
     lines = [each.line for each in hearing.sentences if each.line is not None]
     characters = hearing.characters
-    errors = f"{characters.rate:.2%} ({characters.errors} of {characters.length} characters in {len(lines)} sentences)"
+    count = f"{characters.errors} of {characters.length} characters in {len(lines)} sentences"
     report.write(
         page,
         lines,
         title="A voice, and what the recogniser of the quickstart hears",
-        facts={"characters heard wrongly": errors},
         took_seconds=hearing.took_seconds,
+        result=Number(f"{characters.rate:.2%}", "of the characters heard wrongly", count),
     )
     packed = runs.acoustic.output_dir / PACKED
     print(
-        f"CER      {errors}\n"
+        f"CER      {characters.rate:.2%} ({count})\n"
         f"Report   {page}\n"
         f"Voice    {packed}; to use it: {python} -m fastpitch.inference '{EXAMPLE[language]}' "
         f"--fastpitch {packed} --vocoder {packed}"

@@ -21,14 +21,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import onnxruntime
 import torch
 from torch import Tensor, nn
 
 from common import benchmark, config
-from common.benchmark import RESULTS
+from common.benchmark import RESULTS, USUAL
 from common.devices.precision import cast_for_inference
 from common.export import ExportGraph, samples_example
 from common.runs.checkpoint import CheckpointError
@@ -56,6 +56,7 @@ SHOWN = ("config", "seconds_of_audio", "batch", "side", "megabytes", "p50", "p99
 class BenchmarkConfig(Config):
     """What to measure, and the model."""
 
+    USUAL: ClassVar = USUAL
     sides: tuple[Side, ...] = ("fp32", "int8")
     """Precisions of the exported file in ONNX Runtime; openvino, openvino_bf16: the fp32 one in OpenVINO, with the
     extra of that name."""

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from tyro.conf import arg
 
@@ -51,6 +51,11 @@ from trt.serving import models
 class ServeConfig:
     """Which models answer, where, and what is too much."""
 
+    USUAL: ClassVar = {
+        "Models": ("asr", "tts", "vocoder", "language", "decoding.language_model", "decoding.hot_words"),
+        "Where": ("host", "port", "api_keys", "web"),
+        "Machine": ("device", "threads", "batch_size", "max_memory_mb"),
+    }
     asr: Path | None = None
     """Recogniser: an ONNX file of trt.export, a checkpoint, or the directory of a training, whose best is taken."""
     tts: Path | None = None

@@ -20,7 +20,7 @@ from common.audio.waveform import AudioError
 from common.recognition import writing
 from common.recognition.writing import tell
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.inputs import find_phrases
+from fastpitch.front.inputs import find_phrases, written_anew
 from fastpitch.front.phrases import Phrase
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import TextError
@@ -67,6 +67,8 @@ def main(cfg: SpeakConfig) -> int:
     reading = {} if cfg.lexicon is None else {"lexicon": cfg.lexicon}
     tts = Synthesizer(cfg.model, vocoder, threads=cfg.threads, **reading)
     writing.make_folder(cfg.output)
+    if anew := written_anew(cfg.output, items):
+        tell(anew)
     failed = len(problems)
     for number, (phrase, where) in enumerate(items):
         try:
@@ -92,6 +94,7 @@ def _write(tts: Synthesizer, phrase: Phrase, cfg: SpeakConfig, *, seed: int) -> 
     path = cfg.output / phrase.output
     path.parent.mkdir(parents=True, exist_ok=True)
     waveform.write(path, sound.to_int16(said.samples, seed=seed), said.sample_rate)
+    print(path, flush=True)
 
 
 if __name__ == "__main__":

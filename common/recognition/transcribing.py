@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from tyro.conf import Positional, arg
 
@@ -27,6 +27,11 @@ Result = TypeVar("Result")
 class TranscriptionConfig:
     """What to transcribe, with which model, and where the result goes."""
 
+    USUAL: ClassVar = {
+        "Output": ("format", "output", "output_dir"),
+        "Decoding": ("decoding.beam", "decoding.language_model", "decoding.hot_words"),
+        "Recordings and machine": ("channel", "batch_size", "device", "precision", "threads"),
+    }
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model."""
     inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
+from tyro.conf import Positional, arg
 
 from common import config
 from common.text.english.reader import why
@@ -18,7 +18,7 @@ from common.text.spoken import spoken_english, voice_tokens
 class Explanation:
     """Tokens, classes and readings of English texts."""
 
-    texts: Annotated[tuple[str, ...], tyro.conf.Positional]
+    texts: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT")]
     """Texts to explain."""
     reader: Literal["voice", "labels"] = "voice"
     """Use of the words: a voice, which needs spelled capitals, or the labels of a recogniser."""
@@ -62,5 +62,4 @@ def _reading(token: Token) -> str:
 
 
 if __name__ == "__main__":
-    with config.reported(ReadingsError):
-        main(tyro.cli(Explanation, prog="python -m common.text", description=Explanation.__doc__))
+    config.run(main, Explanation, __doc__, ReadingsError)

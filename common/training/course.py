@@ -20,6 +20,12 @@ RENAMED = {
     "keep_updates": "keep_steps",
 }
 """Settings of all trainings that had other names: for `RENAMED` of a configuration."""
+USUAL = {
+    "Data": ("data.root", "data.train", "data.validation"),
+    "Training": ("checkpoint", "pretrained", "epochs", "max_updates", "batch_size", "data.max_tokens", "optim.lr"),
+    "Run": ("output_dir", "precision", "device", "dry_run"),
+}
+"""The options of trainings that most people use, for `USUAL` of a configuration; each has those of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.text.language import Language, UnknownLetters
-from common.training.course import RENAMED, EveryConfig
+from common.training.course import RENAMED, USUAL, EveryConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,7 @@ class TrainingSettings:
     """A training, however it counts its steps."""
 
     RENAMED: ClassVar[dict[str, str]] = RENAMED
+    USUAL: ClassVar = USUAL
     output_dir: Path
     """The run directory: configuration, logs, checkpoints."""
     epochs_this_job: int = 0

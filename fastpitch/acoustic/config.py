@@ -239,7 +239,7 @@ def _published_optimiser() -> OptimConfig:
 class Config(EpochSettings):
     """A run of FastPitch."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED | {"language": "text.language"}
+    RENAMED: ClassVar = RENAMED | {"language": "text.language"}
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     features: LogMelConfig = TTS

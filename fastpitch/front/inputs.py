@@ -62,6 +62,13 @@ def find_phrases(inputs: Sequence[str]) -> FoundPhrases:
     return FoundPhrases(items, problems)
 
 
+def written_anew(folder: Path, items: Sequence[InputPhrase]) -> str:
+    """What to tell of the sound files of an earlier run that these phrases take the place of; empty where none do."""
+    there = [place for item in items if is_file(place := folder / item.phrase.output)]
+    others = f" and {len(there) - 1} more" if len(there) > 1 else ""
+    return f"{there[0]}{others}: written anew, in place of what an earlier run said" if there else ""
+
+
 def is_phrase_file(text: str) -> bool:
     """Whether an argument names a file of a phrase a line; "Readme.txt is here" does not."""
     return Path(text).suffix in PHRASE_SUFFIXES and (bool(_LIKE_A_FILE.fullmatch(text)) or is_file(Path(text)))

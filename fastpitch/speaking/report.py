@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.runs.report_page import to_flac, to_png
+from common.runs.report_page import Number, to_flac, to_png
 from fastpitch.speaking.report_page import Line, SymbolMark, VoiceReport, render
 from fastpitch.speaking.synthesizer import Spoken
 
@@ -25,9 +25,10 @@ def write(
     problems: Sequence[str] = (),
     facts: Mapping[str, str] | None = None,
     took_seconds: float,
+    result: Number | None = None,
 ) -> None:
-    """Writes the page about `lines` to `path`; `took_seconds` is what speaking them took."""
-    page = render(VoiceReport(title, list(lines), list(problems), dict(facts or {}), took_seconds))
+    """Writes the page about `lines` to `path`; `took_seconds` is what speaking them took, `result` what comes first."""
+    page = render(VoiceReport(title, list(lines), list(problems), dict(facts or {}), took_seconds, result))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
 

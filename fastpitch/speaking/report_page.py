@@ -4,10 +4,11 @@ from html import escape
 from typing import NamedTuple
 
 from common.runs import report_page
-from common.runs.report_page import Number, stretch
+from common.runs.report_page import Number
 
 PIXELS_PER_SECOND = 210  # so that the symbols of a sentence are not written over each other
 PITCH_HEIGHT, ALIGNMENT_HEIGHT = 110, 120
+ROW_PIXELS, CHARACTER_PIXELS = 16, 9  # of a row of symbols, and of the widest letter of one
 
 STYLE = """
 :root { --shade: #00000008; }
@@ -15,12 +16,11 @@ STYLE = """
 body { max-width: 64rem; }
 .text { margin: .3rem 0 .5rem; max-width: 50rem; overflow-wrap: anywhere; }
 audio { margin-bottom: .8rem; }
-.row { position: relative; height: 20px; font-size: 12px; }
-.symbol { position: absolute; top: 0; bottom: 0; padding-top: 4px; border-left: 1px solid var(--rule); white-space: pre;
-  text-align: center; overflow: hidden; }
-.symbol:nth-child(even) { background: var(--shade); }
+.row { position: relative; font-size: 12px; }
+.symbol { position: absolute; bottom: 0; padding-left: 2px; border-left: 1px solid var(--rule); white-space: pre; }
 .panel { position: relative; border-bottom: 1px solid var(--rule); }
 .panel svg { display: block; width: 100%; position: relative; }
+.symbol i { background: var(--card); position: relative; z-index: 1; }
 .name { position: sticky; left: 0; display: inline-block; color: var(--quiet); font-size: 11px;
   padding: 6px 4px 2px 0; }
 .tick { position: absolute; left: 0; right: 0; border-top: 1px solid var(--rule); color: var(--quiet);
@@ -64,6 +64,8 @@ class VoiceReport(NamedTuple):
     problems: list[str]
     facts: dict[str, str]
     took_seconds: float
+    result: Number | None = None
+    """What was found out about the voice, which comes first."""
 
 
 def render(report: VoiceReport) -> str:
@@ -74,8 +76,7 @@ def render(report: VoiceReport) -> str:
 <p class="quiet">Over the spectrogram its symbols; under it the pitch each was given, and which symbol every frame
 belongs to. Click to listen from there.</p>
 {"".join(map(_line, report.lines))}
-<h2>How it was made</h2>
-<div class="card">{report_page.facts_table(report.facts)}</div>"""
+{_made(report)}"""
     return report_page.page(report.title, body, style=STYLE)
 
 
@@ -84,11 +85,17 @@ def _headline(report: VoiceReport) -> str:
     symbols = sum(mark.symbol != "" for line in report.lines for mark in line.marks)
     unspoken = f"{len(report.problems)} could not be" if report.problems else ""
     numbers = [
+        *([report.result] if report.result else []),
         Number(f"{len(report.lines):,}", "lines spoken", unspoken),
         Number(f"{seconds:.1f} s", "of speech", f"{symbols / seconds:.1f} symbols a second" if seconds else ""),
         Number(f"{seconds / report.took_seconds:.1f}×", "real time", f"in {report.took_seconds:.1f} s"),
     ]
     return report_page.headline(report.title, numbers)
+
+
+def _made(report: VoiceReport) -> str:
+    table = report_page.facts_table(report.facts)
+    return f'<h2>How it was made</h2>\n<div class="card">{table}</div>' if report.facts else ""
 
 
 def _problems(report: VoiceReport) -> str:
@@ -107,17 +114,35 @@ def _line(line: Line) -> str:
 
 
 def _rows(line: Line) -> str:
-    return f"""<div class="row">{"".join(_symbol(mark, line.seconds) for mark in line.marks)}</div>
+    return f"""{_symbols(line)}
 {report_page.spectrogram(line.spectrogram_png)}
 {_pitch(line)}{_alignment(line)}"""
 
 
-def _symbol(mark: SymbolMark, seconds: float) -> str:
+def _symbols(line: Line) -> str:
+    """Each symbol from where it begins, in the lowest row in which it does not lie on one before it."""
+    ends: list[float] = []
+    parts = []
+    for mark in line.marks:
+        if not _shown(mark).strip():
+            continue
+        left, width = mark.start * PIXELS_PER_SECOND, 4 + CHARACTER_PIXELS * len(_shown(mark))
+        row = next((row for row, end in enumerate(ends) if end <= left), len(ends))
+        ends[row : row + 1] = [left + width]
+        parts.append(_symbol(mark, line.seconds, ROW_PIXELS * (row + 1)))
+    return f'<div class="row" style="height: {ROW_PIXELS * len(ends)}px">{"".join(parts)}</div>'
+
+
+def _shown(mark: SymbolMark) -> str:
+    return mark.symbol.lstrip("@#") or mark.symbol
+
+
+def _symbol(mark: SymbolMark, seconds: float, height: int) -> str:
     about = f"{mark.symbol!r} {mark.start:.2f} to {mark.end:.2f} s, {mark.frames} frames"
     about += "" if mark.hertz is None else f", {mark.hertz:.0f} Hz, energy {mark.energy:.2f}"
     return (
-        f'<span class="symbol" title="{escape(about)}" style="{stretch(mark.start, mark.end, seconds=seconds)}">'
-        f"{escape(mark.symbol.lstrip('@#') or mark.symbol)}</span>"
+        f'<span class="symbol" title="{escape(about)}" style="left: {100 * mark.start / seconds:.2f}%; '
+        f'height: {height}px"><i>{escape(_shown(mark))}</i></span>'
     )
 
 
@@ -140,6 +165,7 @@ def _pitch(line: Line) -> str:
     ticks = [
         f'<div class="tick" style="top: {height(hertz):.0f}px"><span>{hertz:.0f} Hz</span></div>'
         for hertz in _round_numbers(low, high)
+        if height(hertz) < PITCH_HEIGHT - 14  # a number below the last line would lie on what follows
     ]
     return (
         f'<span class="name">pitch</span><div class="panel">{"".join(ticks)}'

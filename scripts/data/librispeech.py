@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-import tyro
+from tyro.conf import arg
 
+from common import config
 from common.audio.waveform import AudioError
 from common.data.archives import ArchiveError, unpack_checked
 from common.data.manifest import ManifestError, read_manifest, write_jsonl
@@ -40,7 +41,7 @@ class Config:
     """Folder of the subsets and their manifests."""
     subsets: tuple[Subset, ...] = get_args(Subset)
     """Parts of the corpus."""
-    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    from_: Annotated[Path | None, arg(name="from")] = None
     """Folder with archives that were downloaded before (dev-clean.tar.gz, ...); nothing is downloaded then."""
     speeds: tuple[float, ...] = ()
     """Speeds of additional FLAC copies: 0.9 1.1 for the published offline perturbation."""
@@ -101,4 +102,4 @@ def is_listed(manifest: Path, speeds: tuple[float, ...]) -> bool:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Config))
+    config.run(main, Config, __doc__)

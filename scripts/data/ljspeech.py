@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from tyro.conf import arg
 
+from common import config
 from common.data.archives import ArchiveError, unpack_checked
 from common.data.manifest import ManifestError, Utterance, read_manifest
 
@@ -26,7 +27,7 @@ class Config:
 
     data_dir: Path = Path()
     """Folder that gets the folder LJSpeech-1.1."""
-    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    from_: Annotated[Path | None, arg(name="from")] = None
     """Folder with LJSpeech-1.1.tar.bz2, downloaded before; nothing is downloaded then."""
     url: str = "https://data.keithito.com/data/speech"
     """Address that the archive is downloaded from; a mirror may be nearer."""
@@ -71,4 +72,4 @@ def read_held_out() -> dict[str, frozenset[str]]:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Config))
+    config.run(main, Config, __doc__)

@@ -126,11 +126,11 @@ def test_help_is_the_manual(capsys, monkeypatch):
         config.command_line(Outer, ["--help"], description="Trains a thing.\n\nShapes: B things.\n")
     said = capsys.readouterr().out
     assert exit_.value.code == 0
-    assert said.startswith("usage: python -m outer.train [CONFIG.toml ...] [-h]")
+    assert said.startswith("usage: python -m outer.train [CONFIG.toml ...] [--OPTION VALUE ...]")
     assert "Trains a thing." in said
     assert "Shapes" not in said
-    assert "Peak learning rate." in said
-    assert "CONFIG.toml: a file of settings" in said
+    assert "Peak learning rate" in said
+    assert "File of settings" in said
 
 
 def test_a_resolved_configuration_survives_toml_and_dict(tmp_path):

@@ -6,6 +6,7 @@ from common import config
 from common.config import ConfigError
 from jasper.config import Config
 from jasper.inference import InferenceConfig
+from jasper.report import ReportConfig
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,9 @@ from jasper.inference import InferenceConfig
         (["--learning_rate", "0.1"], "command line: there is no --learning_rate; did you mean --optim.lr?"),
         (["--num-workers=2"], "command line: there is no --num_workers; did you mean --data.workers?"),
         (["--data.roots", "x"], "command line: there is no --data.roots; did you mean --data.root?"),
-        (["--zzz", "x"], "command line: there is no --zzz; see --help"),
+        (["--zzz", "x"], "command line: there is no --zzz; see --help-all"),
+        (["--epochs", "3", "more", "words"], "command line: not expected: more, words; see --help"),
+        (["--epochs"], "command line: Missing value for argument '--epochs'. Expected 1 values."),
         (["--epochs", "x"], "command line: Error parsing --epochs: invalid literal for int() with base 10: 'x'"),
     ],
 )
@@ -29,6 +32,7 @@ def test_an_unknown_flag_is_told_of_the_most_similar_one(arguments, told):
     [
         (["--beam", "3"], "command line: there is no --beam; did you mean --decoding.beam?"),
         (["--batch_size", "0"], "command line: batch_size = 0"),
+        (["-q"], "command line: not expected: -q; see --help"),
     ],
 )
 def test_no_class_is_named_in_an_error(arguments, told):
@@ -37,7 +41,21 @@ def test_no_class_is_named_in_an_error(arguments, told):
     assert str(error.value).startswith(told)
 
 
-def test_a_configuration_that_there_is_not_is_no_option(capsys):
+def test_an_argument_that_is_missing_is_named_with_what_it_is():
+    with pytest.raises(ConfigError) as error:
+        config.parse_flags(ReportConfig, None, [], description="")
+    expected = "RUN_DIR is missing: Run directory of jasper.train, with nvlog.json and checkpoints; see --help"
+    assert str(error.value) == f"command line: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("jasper/toi", "jasper/toi: no such configuration; did you mean jasper/toy.toml?"),
+        ("nope.toml", "nope.toml: no such file"),
+    ],
+)
+def test_a_configuration_that_there_is_not_is_no_option(name, told, capsys):
     with pytest.raises(SystemExit):
-        config.command_line(Config, ["jasper/toi"], description="")
-    assert capsys.readouterr().err == "error: jasper/toi: no such configuration; did you mean jasper/toy.toml?\n"
+        config.command_line(Config, [name], description="")
+    assert capsys.readouterr().err == f"error: {told}\n"

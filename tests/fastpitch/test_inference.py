@@ -112,6 +112,14 @@ def test_silence_is_dithered_and_the_same_seed_gives_the_same_file(say, tmp_path
     assert 0.1 < np.mean(np.abs(first) == 1) < 0.6
 
 
+def test_every_file_that_is_written_is_named_and_said_of_where_it_was_there_before(say, tmp_path):
+    first, folder = say("Hi.", "So so."), tmp_path / "out"
+    assert (first.out, first.err) == ([f"{folder}/audio_0.wav", f"{folder}/audio_1.wav"], [])
+    again = say("Hi.", "So so.")
+    told = f"{folder}/audio_0.wav and 1 more: written anew, in place of what an earlier run said"
+    assert (again.out, again.err) == (first.out, [told])
+
+
 def test_mel_spectrograms_are_saved_and_can_be_vocoded_later(say, files, tmp_path, capsys):
     say("Some words.", "--save_mels")
     saved = tmp_path / "out" / "audio_0.npy"
@@ -125,7 +133,8 @@ def test_mel_spectrograms_are_saved_and_can_be_vocoded_later(say, files, tmp_pat
 
 def test_without_a_vocoder_only_mel_spectrograms_are_written(files, tmp_path, capsys):
     flags = ["--fastpitch", files["fastpitch"], "--save_mels", "-o", tmp_path / "out"]
-    assert run(capsys, "fastpitch.inference", "Some words.", *flags).status == 0
+    said = run(capsys, "fastpitch.inference", "Some words.", *flags)
+    assert (said.status, said.out) == (0, [f"{tmp_path}/out/audio_0.npy"])
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["audio_0.npy"]
 
 
@@ -197,7 +206,7 @@ def test_how_texts_are_read_can_be_changed(say, tmp_path, caplog):
     assert caplog.messages == ["'What ☃ that.': skipped '☃' (SNOWMAN)"]
     said = say("What ☃ that.", "--unknown_characters", "error")
     assert said.status == 1
-    assert "'☃' (SNOWMAN) in 'What ☃ that.' is no symbol" in said.err[0]
+    assert "'☃' (SNOWMAN) in 'What ☃ that.' is no symbol" in said.err[1]
     (tmp_path / "lexicon").write_text("hello  HH AH0 L OW1\n")
     assert say("Hello.", "--p_arpabet", 1.0, "--lexicon", tmp_path / "lexicon").status == 0
     said = say("Hello.", "--lexicon", tmp_path / "none")

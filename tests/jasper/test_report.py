@@ -207,3 +207,12 @@ def test_what_is_missing_is_named(run_dir, tmp_path, capsys):
     assert told(tmp_path).endswith("the run has no validation data; name some with --data.validation")
     missing = told(tmp_path, "--data.validation", run_dir / "dev.jsonl", "--workers", "0")
     assert missing.endswith("nvlog.json: no such file; expected the folder of a run of jasper.train")
+
+
+def test_every_number_of_the_headline_says_which_data_it_is_of(run_dir, recognizer, utterances):
+    found = report.collect(run_dir, recognizer, utterances, evaluation(TEXTS), clips=1)
+    page = render(found._replace(tested="test-clean", validated="dev-clean"))
+    head = page[: page.index("How it learned")]
+    assert head.count("of test-clean") == 3
+    assert "Validation is on dev-clean: other data than those of the results above." in page
+    assert "Validation is on" not in render(found._replace(tested="dev-clean", validated="dev-clean"))

@@ -13,6 +13,8 @@ import torch
 
 from common.data.synthetic import SyntheticConfig
 from common.runs import checkpoint
+from tests.jasper.tiny import run
+from tests.test_readme import README, commands
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow  # the trainings take a quarter of a minute
@@ -83,6 +85,19 @@ def test_what_is_recognised_is_what_was_held_out(first, folder):
     tested = [line.strip() for line in first.stdout.splitlines() if line.endswith(".flac")]
     assert len(set(tested)) == 5
     assert all("/test-clean/" in path for path in tested)
+
+
+def test_the_first_commands_of_the_readme_run_with_what_it_left(first, folder, tmp_path, monkeypatch, capsys):
+    for name in ("data/quickstart", "runs/quickstart", "runs/quickstart-voice"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(folder / name.replace("quickstart", "quickstart-toy"))
+    monkeypatch.chdir(tmp_path)
+    used = [command for command in commands(README) if command[0] == "speech" and command[1] != "serve"]
+    assert {command[1] for command in used} == {"info", "transcribe", "evaluate", "speak", "train", "export"}
+    for command in used:
+        said = run(capsys, *command)
+        assert said.status == 0, (command, said.err)
+    assert sorted(path.name for path in Path("subtitles").iterdir()) == ["audio_0.srt"]
 
 
 def test_a_run_of_other_settings_is_not_taken_for_this_one(again, quickstart, folder):

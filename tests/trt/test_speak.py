@@ -21,6 +21,7 @@ def test_phrases_are_written_and_what_cannot_be_said_is_told(voice, tmp_path, ca
     assert said.status == 1
     assert "p.tsv:3: '\u4f60.': nothing to say in it" in said.err[0]
     assert "c.npy: a mel spectrogram; expected a text" in said.err[1]
+    assert said.out == [f"{tmp_path}/out/a.wav", f"{tmp_path}/out/audio_3.wav"]
     assert said.err[2] == "error: 2 of 4 phrases could not be said"
     sounds = {path.name: soundfile.read(path, dtype="int16")[0] for path in (tmp_path / "out").iterdir()}
     assert sorted(sounds) == ["a.wav", "audio_3.wav"]

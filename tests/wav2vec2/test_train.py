@@ -14,10 +14,10 @@ def test_the_published_command_starts_either_training_with_the_options_after_its
     assert state_of(tmp_path / "run")["progress"]["step"] == 1
 
 
-@pytest.mark.parametrize(("mode", "flag"), [("pretrain", "--objective.distractors"), ("finetune", "--freeze-updates")])
+@pytest.mark.parametrize(("mode", "flag"), [("pretrain", "--objective.distractors"), ("finetune", "--freeze_updates")])
 def test_its_manual_is_that_of_the_training(mode, flag, capsys):
     with pytest.raises(SystemExit) as exit_:
-        train.main([mode, "--help"])
+        train.main([mode, "--help-all"])
     assert exit_.value.code == 0
     assert flag in capsys.readouterr().out
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from common.benchmark import RESULTS, Clock
+from common.benchmark import RESULTS, USUAL, Clock
 from common.devices.precision import Precision
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
@@ -16,6 +16,7 @@ from wav2vec2.network.config import LearningConfig, ModelConfig
 class BenchmarkConfig:
     """A measurement."""
 
+    USUAL: ClassVar = USUAL
     model: ModelConfig = field(default_factory=ModelConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
     mask: MaskConfig = field(default_factory=MaskConfig)

@@ -3,7 +3,8 @@ import re
 import numpy as np
 import pytest
 
-from fastpitch.speaking import report, sound
+from common.runs.report_page import Number
+from fastpitch.speaking import report, report_page, sound
 from fastpitch.speaking.report_page import render
 from fastpitch.speaking.synthesizer import Spoken
 from fastpitch.vocoders.vocoder import load_vocoder
@@ -55,6 +56,23 @@ def test_a_page_needs_nothing_else_and_says_all(tmp_path, line):
         assert part in page
     assert page.count('class="tone"') == 2 * sum(mark.frames > 0 for mark in line.marks)
     assert page.count('class="step"') == 2 * sum(mark.frames > 0 for mark in line.marks)
+
+
+def test_labels_of_symbols_neither_lie_on_each_other_nor_are_cut_and_the_result_comes_first(line):
+    names = ["DH", "AH0", " ", "W", "ER1", "L", "D"] * 8
+    marks = [report_page.SymbolMark(name, i * 0.04, i * 0.04 + 0.04, 3, 120.0, 1.0) for i, name in enumerate(names)]
+    result = Number("2.40%", "of the characters heard wrongly", "19 of 792 characters in 20 sentences")
+    page = render(report.VoiceReport("x", [line._replace(marks=marks, seconds=2.24)], [], {}, 1.0, result))
+    assert page.index("2.40%") < page.index("lines spoken")
+    assert "How it was made" not in page
+    shown = re.findall(r'class="symbol".*?style="left: ([\d.]+)%; height: (\d+)px"><i>(\w+)</i>', page)
+    assert [name for *_, name in shown] == [name for name in names if name != " "]
+    ends: dict[str, float] = {}
+    for left, height, name in shown:
+        start = float(left) / 100 * 2.24 * report_page.PIXELS_PER_SECOND
+        assert start >= ends.get(height, 0.0) - 0.1
+        ends[height] = start + report_page.CHARACTER_PIXELS * len(name)
+    assert 1 < len(ends) < 5
 
 
 def test_pitch_lies_between_the_ticks_of_its_axis(line):

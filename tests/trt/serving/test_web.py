@@ -15,6 +15,7 @@ from trt.serve import ServeConfig
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 FLAGS = (
@@ -87,6 +88,10 @@ def test_a_recording_is_read_with_its_words_in_time_and_a_word_is_heard(page, we
         rows.setdefault(rect["y"], []).append((rect["x"], rect["x"] + rect["width"]))
     if len(rows) < 5:  # else there are more words than have room
         assert all(end <= start + 1 for row in rows.values() for (_, end), (start, _) in itertools.pairwise(row))
+    page.execute_script("document.getElementById('wave').click()")
+    head = one(page, "#playhead")
+    assert until(page, lambda: head.is_displayed() and float(head.value_of_css_property("left")[:-2]) > 0)
+    until(page, lambda: not head.is_displayed())
     page.execute_script("arguments[0].click()", chips[1])
     start, end = map(float, until(page, lambda: one(page, "body").get_attribute("data-played")).split("-"))
     assert 0 <= start < end <= 3
@@ -127,6 +132,17 @@ def test_a_sentence_is_spoken_its_prosody_dragged_and_the_ssml_kept(page):
     assert words == ["good", "morning", "how", "are", "you", "today"]
     assert one(page, "#ssml").get_attribute("value") == "<speak>Good morning. How are you today?</speak>"
     assert not one(page, "#again").is_enabled()
+    assert [option.get_attribute("value") for option in several(page, "#voice option")] == ["0"]
+    labels: dict[float, list[tuple[float, float]]] = {}
+    for rect in (text.rect for text in several(page, "#prosody text:not(.value)")):
+        labels.setdefault(rect["y"], []).append((rect["x"], rect["x"] + rect["width"]))
+    assert all(end <= start for row in labels.values() for (_, end), (start, _) in itertools.pairwise(row))
+    edge = one(page, ".edge[data-word='2']")
+    assert (edge.get_attribute("role"), edge.get_attribute("aria-label")) == ("slider", "how: duration as a factor")
+    page.execute_script("arguments[0].focus()", edge)
+    actions.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).perform()
+    assert page.switch_to.active_element.get_attribute("aria-valuenow") == "1.1"
+    assert '<prosody rate="91%">How</prosody>' in one(page, "#ssml").get_attribute("value")
     actions.drag_and_drop_by_offset(one(page, ".pitch[data-word='1']"), 0, -20).perform()
     actions.drag_and_drop_by_offset(one(page, ".edge[data-word='1']"), 60, 0).perform()
     actions.drag_and_drop_by_offset(one(page, ".energy[data-word='4']"), 0, 10).perform()

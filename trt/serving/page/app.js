@@ -117,9 +117,18 @@ const prosody = new Prosody(at("prosody"), () => {
   at("again").disabled = at("reset").disabled = !prosody.isEdited;
 });
 
+// The voices that the server has, once it lets this page ask.
+async function fill() {
+  const options = (await server.voices()).map((voice) => new Option(`Speaker ${voice.name}`, voice.id));
+  if (options.length) at("voice").replaceChildren(...options);
+}
+
+at("key").onchange = () => doing("", fill);
+fill().catch(() => {}); // without a voice, or without a key yet, which the first request asks for
+
 async function say(text) {
   await context().resume();
-  const sound = await server.speak(text, at("voice").value.trim());
+  const sound = await server.speak(text, at("voice").value);
   at("player").src = URL.createObjectURL(sound);
   at("player").dataset.bytes = sound.size;
   at("player").play().catch(() => {}); // a browser may want a click of its own
@@ -128,7 +137,7 @@ async function say(text) {
 
 at("speak").onclick = () => doing("Speaking …", async () => {
   const text = at("input").value;
-  prosody.show(text, await server.wordsOf(text, at("voice").value.trim()));
+  prosody.show(text, await server.wordsOf(text, at("voice").value));
   at("ssml").value = prosody.ssml();
   at("again").disabled = at("reset").disabled = true;
   await say(text);

@@ -1,7 +1,10 @@
 // Pitch, duration and loudness of every word of a text, to be dragged; and the SSML that says so.
 
 const PIXELS = 260, TOP = 30, BOTTOM = 140, FLOOR = 200, LABEL = 214; // per second; rows of the drawing
-const MOST_DB = 12;
+const MOST_DB = 12, ROW = 15; // and the height of a row of words
+const LIMITS = { shift: [-300, 800], stretch: [0.3, 4], db: [-MOST_DB, MOST_DB] };
+const NAMES = { shift: "pitch in hertz", stretch: "duration as a factor", db: "loudness in decibels" };
+const STEPS = { shift: 5, stretch: 0.05, db: 1 }; // of an arrow key
 const UNIT = 46, NUMBER = 26; // widths of a word in which its pitch has room, with its unit and without
 const tag = (name, attributes) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -46,7 +49,8 @@ export class Prosody {
   }
 
   draw() {
-    const parts = [], points = [];
+    const parts = [], points = [], names = [];
+    const { word: focused, what } = this.svg.contains(document.activeElement) ? document.activeElement.dataset : {};
     let x = 4;
     for (const [i, word] of this.words.entries()) {
       const width = Math.max(14, (word.end - word.start) * word.stretch * PIXELS), y = this.y(word.pitch_hz + word.shift);
@@ -58,29 +62,60 @@ export class Prosody {
         points.push(`${x + width / 2},${y}`);
         parts.push(this.handle(tag("circle", { class: "pitch", cx: x + width / 2, cy: y, r: 7 }), i, "shift"));
       }
-      const name = tag("text", { x: x + 4, y: LABEL });
+      const name = tag("text", { x: x + 4 });
       name.textContent = word.text;
       const value = tag("text", { class: "value", x: x + 4, y: 20 });
       const hz = Math.round(word.pitch_hz + word.shift);
       value.textContent = width >= UNIT ? `${hz} Hz` : width >= NUMBER ? hz : "";
+      names.push(name);
       parts.push(name, value);
       x += width + 3;
     }
     this.svg.setAttribute("width", x + 8);
     this.svg.replaceChildren(tag("polyline", { class: "curve", points: points.join(" ") }), ...parts);
+    this.place(names);
+    if (what) this.svg.querySelector(`[data-word="${focused}"][data-what="${what}"]`)?.focus();
+  }
+
+  // Each word under its box, in the first row where it does not lie on the word before.
+  place(names) {
+    const ends = [];
+    for (const name of names) {
+      const left = Number(name.getAttribute("x")), free = ends.findIndex((end) => end <= left);
+      const row = free < 0 ? ends.length : free;
+      ends[row] = left + name.getComputedTextLength() + 5;
+      name.setAttribute("y", LABEL + row * ROW);
+    }
+    this.svg.setAttribute("height", LABEL + Math.max(1, ends.length) * ROW - 8);
+  }
+
+  // What is heard of a word stays within limits; the pitch above 40 Hz.
+  set(word, what, value) {
+    const [low, high] = LIMITS[what];
+    word[what] = clamp(value, what === "shift" ? 40 - word.pitch_hz : low, high);
+    this.draw();
   }
 
   handle(element, i, what) {
-    element.dataset.word = i;
+    const own = this.words[i], value = Math.round(own[what] * 100) / 100;
+    const [least, most] = LIMITS[what];
+    Object.assign(element.dataset, { word: i, what });
+    const told = { role: "slider", tabindex: 0, "aria-label": `${own.text}: ${NAMES[what]}`, "aria-valuenow": value, "aria-valuemin": least, "aria-valuemax": most };
+    for (const [key, text] of Object.entries(told)) element.setAttribute(key, text);
+    element.onkeydown = (event) => {
+      const sign = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 }[event.key];
+      if (!sign) return;
+      event.preventDefault();
+      this.set(own, what, own[what] + sign * STEPS[what]);
+      this.changed();
+    };
     element.onpointerdown = (down) => {
       down.preventDefault();
       const word = this.words[i], before = { ...word }, width = (word.end - word.start) * PIXELS;
       const move = (event) => {
         const dx = event.clientX - down.clientX, dy = down.clientY - event.clientY;
-        if (what === "shift") word.shift = clamp(before.shift + (dy * (this.high - this.low)) / (BOTTOM - TOP), 40 - word.pitch_hz, 800);
-        if (what === "stretch") word.stretch = clamp(before.stretch + dx / width, 0.3, 4);
-        if (what === "db") word.db = clamp(before.db + (dy / 25) * MOST_DB, -MOST_DB, MOST_DB);
-        this.draw();
+        const moved = { shift: (dy * (this.high - this.low)) / (BOTTOM - TOP), stretch: dx / width, db: (dy / 25) * MOST_DB };
+        this.set(word, what, before[what] + moved[what]);
       };
       const up = () => {
         removeEventListener("pointermove", move);

@@ -26,6 +26,8 @@ async function post(path, asked) {
 export const speak = async (input, voice) => (await post("/v1/audio/speech", { input, voice, response_format: "flac" })).blob();
 export const wordsOf = async (input, voice) => (await (await post("/v1/audio/speech/words", { input, voice })).json()).words;
 
+export const voices = async () => (await (await answered(await fetch("/v1/audio/voices", { headers: headers() }))).json()).data;
+
 export function stream(sampleRate, told) {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const protocols = key() ? [`key.${key()}`] : [];

@@ -1,6 +1,6 @@
 // A recording with its words in time: click one to hear it.
 
-import { play } from "./sound.js";
+import { context, play } from "./sound.js";
 
 const PIXELS = 110, ROWS = 5, ROW = 1.6; // pixels per second; rows of words at most, and the height of each in rem
 
@@ -14,6 +14,7 @@ export function draw(sound, found) {
   const chips = found.words.map((word) => chip(word, width / seconds, sound));
   place.replaceChildren(...chips);
   inRows(place, chips);
+  document.getElementById("wave").onclick = (event) => heard(sound, (event.offsetX * seconds) / width, seconds, width / seconds);
   document.getElementById("text").textContent = found.text || "No speech was found.";
 }
 
@@ -39,10 +40,29 @@ function chip(word, scale, sound) {
   element.style.opacity = 0.45 + 0.55 * word.confidence;
   element.onclick = () => {
     element.classList.add("said");
-    play(sound, word.start, word.end).onended = () => element.classList.remove("said");
+    heard(sound, word.start, word.end, scale).then(() => element.classList.remove("said"));
     document.body.dataset.played = `${word.start}-${word.end}`;
   };
   return element;
+}
+
+// Plays from `start` to `end`, with a line on the waveform at the place that is heard; done when that has ended.
+function heard(sound, start, end, scale) {
+  const head = document.getElementById("playhead"), source = play(sound, start, end), begun = context().currentTime;
+  const number = (head.dataset.number = 1 + Number(head.dataset.number ?? 0)); // the newest moves the line
+  const move = () => {
+    if (Number(head.dataset.number) !== number) return;
+    head.style.left = `${Math.min(end, start + context().currentTime - begun) * scale}px`;
+    requestAnimationFrame(move);
+  };
+  head.hidden = false;
+  move();
+  return new Promise((done) => {
+    source.onended = () => {
+      if (Number(head.dataset.number) === number) { head.hidden = true; head.dataset.number = number + 1; }
+      done();
+    };
+  });
 }
 
 export function waveform(canvas, samples, width) {
