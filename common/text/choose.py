@@ -53,6 +53,16 @@ def read_table(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in lines if line and not line.startswith("# ")]
 
 
+def read_weights(path: Path) -> dict[str, Row]:
+    """Weights of parts by feature: the names of all parts; then a row a feature, pairs of a part's place and weight."""
+    parts, *rows = read_table(path)
+    weights: dict[str, Row] = {}
+    for feature, row in rows:
+        numbers = list(map(int, row.split()))
+        weights[feature] = {parts[i]: weight for i, weight in zip(numbers[::2], numbers[1::2], strict=True)}
+    return weights
+
+
 class _Word(NamedTuple, Generic[Item]):
     """A word of the context, and its features at each place where it may stand."""
 

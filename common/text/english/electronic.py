@@ -4,9 +4,10 @@ import re
 
 from common.text import pronounce
 from common.text.choose import read_table
-from common.text.english.say import TABLES, Readings, reading
+from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, in_pairs, year
+from common.text.shapes import Readings, reading
 
 _LISTS = {row[0]: row[1] for row in read_table(TABLES / "electronic.tsv")}
 _DOMAINS, _SHORT_DOMAINS, _EXTENSIONS = _LISTS["domains"], _LISTS["domains before a path"], _LISTS["extensions"]

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 from common.text.choose import Proposal, SpokenForm, edge
 from common.text.english import words
-from common.text.english.say import reading
-from common.text.english.shapes import ALNUM, SIGN_ROWS, beside, matched, shape
+from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import Style
+from common.text.shapes import beside, matched, reading, shape
 
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SLASHED = (

@@ -5,10 +5,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
 
-from common.text.choose import Before, Chooser, Proposal, Row, SpokenForm, Surroundings, Why, read_table
+from common.text.choose import Before, Chooser, Proposal, Row, SpokenForm, Surroundings, Why, read_table, read_weights
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
-from common.text.english.style import GIVEN, Style, Token
+from common.text.english.style import GIVEN, Style
+from common.text.token import Token
 
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
@@ -18,12 +19,7 @@ _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 @cache
 def model() -> Chooser:
     """The weights of English."""
-    parts, *rows = read_table(TABLES / "weights.tsv")
-    weights: dict[str, dict[str, int]] = {}
-    for feature, row in rows:
-        numbers = list(map(int, row.split()))
-        weights[feature] = {parts[i]: weight for i, weight in zip(numbers[::2], numbers[1::2], strict=True)}
-    return Chooser(weights, classes())
+    return Chooser(read_weights(TABLES / "weights.tsv"), classes())
 
 
 def classes() -> dict[str, list[str]]:

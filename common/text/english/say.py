@@ -5,12 +5,12 @@ Each function yields the readings of one match of a shape; the names of their pa
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
-from common.text.choose import SpokenForm, read_table
+from common.text.choose import read_table
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, fraction, in_pairs, ordinal, pair, plural, year
+from common.text.shapes import Readings, reading
 
 TABLES = Path(__file__).parent / "tables"
 MONTHS = (
@@ -18,12 +18,6 @@ MONTHS = (
     "december",
 )  # fmt: skip
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
-Readings = Iterator[SpokenForm]
-
-
-def reading(parts: str, said: str | None) -> SpokenForm:
-    """A reading by the names of its parts, separated by spaces."""
-    return SpokenForm(tuple(parts.split()), said)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

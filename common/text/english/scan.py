@@ -4,8 +4,9 @@ import re
 
 from common.text.choose import Proposal, SpokenForm
 from common.text.english import electronic, lexical, say, words
-from common.text.english.shapes import ALNUM, SIGN_ROWS, TokenShape, beside, either, matched, shape
+from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import LARGE, NUMBER, Style
+from common.text.shapes import TokenShape, beside, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers, with what stands against them

@@ -4,7 +4,8 @@ import functools
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from common.text.token import Token
 
 LETTER_A = "ay"
 """The letter, as opposed to the article."""
@@ -17,14 +18,6 @@ NUMBER = (
     r"|\d{1,3}(?:(?: \d{3}){2,9}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
 )
 LARGE = "hundred|thousand|million|billion|trillion"
-
-
-class Token(NamedTuple):
-    """A piece of a text, its class, and its words; None where the piece stands for itself."""
-
-    written: str
-    kind: str
-    spoken: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
