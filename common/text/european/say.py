@@ -71,6 +71,9 @@ def elided(m: re.Match[str], language: Language) -> Readings:
 def points(m: re.Match[str], language: Language) -> Readings:
     """3.2.1, 10.0.0.1:80"""
     host, _, port = m[0].partition(":")
+    groups = host.split(".")
+    if len(groups) != 4 and all(len(group) == 3 for group in groups[1:]):
+        return  # 1.000.000
     said = host.replace(".", f" {language.said('say', 'dot')} ")
     yield reading("version", f"{said} {language.said('say', 'colon')} {port}" if port else said)
 
@@ -115,8 +118,8 @@ def times(m: re.Match[str], language: Language) -> Readings:
 def telephone(m: re.Match[str], language: Language) -> Readings:
     """030 123456, +49 30 12345; 01 42 68 53 00 in pairs"""
     groups = re.findall(r"\d+", m[0])
-    if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2:
-        return
+    if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or list(map(len, groups)) == [4, 4]:
+        return  # 1914-1918
     plus = "plus " if m[0].startswith("+") else ""
     yield reading("telephone", plus + ", ".join(map(" ".join, groups)))
     if language.code == "fr":
@@ -139,6 +142,8 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
                 yield reading(f"king {parts}", f"{article if code == 'de' else ''}{said}")
     elif code != "de":
         article = {"nl": "de ", "sv": "den "}.get(code, "")
+        if value > int(language.said("say", "kings") or 99):  # Alfonso trece
+            return
         for said in dict.fromkeys(form for kind in "mf" for form in ordinals(value, language, kind).values()):
             yield reading("king f" if said[-1:] == "a" else "king", article + said + ending)
 
@@ -153,6 +158,13 @@ def measure(m: re.Match[str], language: Language) -> Readings:
     for forms in rows:
         unit = f" u:{forms[0].replace(' ', '_')}" if len(rows) > 1 else ""
         yield from (reading(part + unit, said) for part, said in counted(m["number"], forms[0], language).items())
+
+
+def scaled(m: re.Match[str], language: Language) -> Readings:
+    """3,5 mln di euro, 2 millones"""
+    for part, said in counted(m["number"], language.said("scale", m["scale"]), language).items():
+        is_linked = re.match(r"\s(?:d[ei]l?|d')\b", m.string[m.end() : m.end() + 5])
+        yield reading(f"scaled{part[7:]}", re.sub(r" d[ei]\Z", "", said) if is_linked else said)
 
 
 def per(m: re.Match[str], language: Language) -> Readings:
@@ -239,11 +251,11 @@ def length(m: re.Match[str], language: Language) -> Readings:
 def date(m: re.Match[str], language: Language) -> Readings:
     """24.12.2023, 1/5/2024, am 2.3., 2024-05-01"""
     day, month, in_year = (int(m[name] or 0) for name in ("day", "month", "year"))
-    names = language.listed("months")
+    names, code = language.listed("months"), language.code
     if not (names and 1 <= day <= 31 and 1 <= month <= 12):
         return
     said_year = year(in_year, language) if len(m["year"] or "") == 4 else m["year"] or ""
-    if language.code == "de":
+    if code == "de":
         said = in_words(day, "de", "ordinal") or ""
         for ending in ("n", "", "r"):
             yield reading(f"date {ending}".strip(), f"{said}{ending} {names[month - 1]} {said_year}".strip())
@@ -251,9 +263,9 @@ def date(m: re.Match[str], language: Language) -> Readings:
     first = {"fr": "premier", "it": "primo", "pt": "primeiro"}.get(language.code) if day == 1 else None
     ranked = in_words(day, "sv", "ordinal") if language.code == "sv" else None
     said_day = first or genitive(day, language) or ranked or str(day)
-    if m["year"]:
-        said = language.said("say", "date").format(day=said_day, month=names[month - 1], year=said_year)
-        yield reading("date", said)
+    form = language.said("say", "date")
+    form = form if m["year"] else re.sub(r"(?: de)? \{year\}.*", "", form)
+    yield reading("date", form.format(day=said_day, month=names[month - 1], year=said_year))
 
 
 def days(m: re.Match[str], language: Language) -> Readings:
@@ -291,6 +303,8 @@ def fraction(m: re.Match[str], language: Language) -> Readings:
     if not 0 < top < bottom or "{}" in many or not one:
         return
     if not unit:
+        if whole and (top, bottom) == (1, 2) and language.code == "de":
+            yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb")
         if (top, bottom) == (1, 2) and (half := language.said("half", gender(one, language))) and not whole:
             yield reading("half", half)
         return
@@ -305,8 +319,8 @@ def fraction(m: re.Match[str], language: Language) -> Readings:
 def _plain_fraction(m: re.Match[str], top: int, bottom: int, language: Language) -> Readings:
     if m["whole"]:
         return
-    if language.code == "de":
-        yield reading("outof", f"{top} von {bottom}")
+    if of := language.said("say", "out of"):
+        yield reading("outof", f"{top} {of} {bottom}")
     if 0 < top < bottom:
         if language.code == "de" and bottom > 2:
             part = (in_words(bottom, "de", "ordinal") or "").removesuffix("e") + "el"

@@ -47,6 +47,8 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
         shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "-"),
         shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{language.names('unit')})(?!\w)", say.measure),
         shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount),
+        shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled),
+        shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/"),
         shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ","),
         shape("fraction", rf"(?:(?P<whole>\d{{1,3}})\s)?(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})(?![\w/])(?:\s?"
               rf"(?P<unit>{language.names('unit')})(?!\w))?", say.fraction, "/"),
@@ -73,7 +75,9 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
 
 
 _PIECE = re.compile(r"[^\W\d_]+|\d|[^\w\s]|\s+|_")
-_NUMERAL = (shape("numeral", r"([IVXLCDM]{1,8})(er?|re|ème|\.)?(?![\w'])", say.numeral),)
+_NUMERAL = (
+    shape("numeral", r"([IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z)|[IVX]{1,8}(?=[er.è]))(er?|re|ème|\.)?(?![\w'])", say.numeral),
+)
 _MONTH = (shape("month", r"([^\W\d_]{3,5})\.?(?!\w)", say.month),)
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AFTER_A_DAY = re.compile(r"\d(?:er|º|°|\.|\sde)?\s\Z")
@@ -154,10 +158,28 @@ def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
     found = []
     if short := language.short.match(text, start):
         for written in dict.fromkeys((short[0], short[0].rstrip("."))):
-            if readings := language.shorts.get(written.replace(" ", "")):
+            readings = language.shorts.get(written.replace(" ", ""))
+            if readings and _may_stand(text, start, start + len(written), readings[0].parts[0], language):
                 own = ["s=short", f"w={written}", f"dot={written[-1] == '.'}", f"long={min(len(written), 5)}"]
+                if written in _WORD.findall(
+                    text[max(0, start - 12) : start] + " " + text[start + len(written) : start + 20]
+                ):
+                    own.append("twice")  # zo en zo
                 found.append(Proposal(start + len(written), own, readings))
     return found
+
+
+def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) -> bool:
+    """Whether a short form has what its kind needs: a reference a number behind it, a unit of letters a per ahead."""
+    if kind == "reference":
+        return _NUMBERED.match(text, stop) is not None
+    return (
+        kind != "unit" or not text[start].isalpha() or text.endswith((f"{language.said('say', 'per')} ", "/"), 0, start)
+    )
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_NUMBERED = re.compile(r"\.?\s?[\dIVX]")
 
 
 @cache
