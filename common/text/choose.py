@@ -122,8 +122,37 @@ class Before(NamedTuple):
         if written.isspace():
             return self
         if len(written) < 3 and not written.isalnum():
-            return Before(kind, {**self.signs, written: kind})
+            is_same = self.kind == kind == self.signs.get(written)
+            return self if is_same else Before(kind, {**self.signs, written: kind})
         return self if kind == self.kind else Before(kind, self.signs)
+
+
+class Repeated:
+    """What was chosen in a long text: where its surroundings are the same, so is the choice.
+
+    So what is written over and over costs next to nothing, however long it goes on.
+    """
+
+    _LONG, _AHEAD, _BEHIND = 3000, 80, 160  # characters
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._chosen: dict[tuple[object, ...], tuple[int, tuple[str, ...], str | None]] | None = (
+            {} if len(text) > self._LONG else None
+        )
+
+    def chosen(self, position: int, before: Before, choose: Callable[[], Chosen]) -> Chosen:
+        """What stands at text[position:], from `choose` where its surroundings are new."""
+        if self._chosen is None:
+            return choose()
+        around = self._text[max(0, position - self._AHEAD) : position + self._BEHIND]
+        key = (around, min(position, self._AHEAD), before.kind, *before.signs.items())
+        if (known := self._chosen.get(key)) is None:
+            stop, parts, said = choose()
+            known = (stop - position, parts, said)
+            if known[0] < self._BEHIND // 2:
+                self._chosen[key] = known
+        return Chosen(position + known[0], *known[1:])
 
 
 class Surroundings(Generic[Item]):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from common.text.choose import Proposal, SpokenForm
@@ -34,8 +35,18 @@ def either(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
 
 
-def matched(shapes: Iterable[TokenShape], text: str, position: int, style: Any) -> list[Proposal]:
-    """What the shapes propose for text[position:], read in a style or a language."""
+Memory = dict[tuple[object, ...], list[SpokenForm]]
+"""Readings of matches, by all that they are made of."""
+_MOST_REMEMBERED = 20_000
+
+
+def matched(
+    shapes: Iterable[TokenShape], text: str, position: int, style: Any, memory: Memory | None = None, behind: int = 0
+) -> list[Proposal]:
+    """What the shapes propose for text[position:], read in a style or a language.
+
+    `memory` holds readings in this style, which depend on nothing but the match and so many characters `behind` it.
+    """
     found: list[Proposal] = []
     near = set(text[position : position + _NEAR])
     seen = set()
@@ -43,16 +54,26 @@ def matched(shapes: Iterable[TokenShape], text: str, position: int, style: Any) 
         if needs and near.isdisjoint(needs):
             continue
         m = pattern.match(text, position)
-        if m and m[0] and (name, m.end()) not in seen and (readings := list(readings_of(m, style))):
+        if not m or not m[0] or (name, m.end()) in seen:
+            continue
+        key = (name, m[0], m.groups(), text[m.end() : m.end() + behind])
+        readings = memory.get(key) if memory is not None else None
+        if readings is None:
+            readings = list(readings_of(m, style))
+            if memory is not None:
+                if len(memory) > _MOST_REMEMBERED:
+                    memory.clear()
+                memory[key] = readings
+        if readings:
             seen.add((name, m.end()))
-            found.append(Proposal(m.end(), own_features(name, m), readings))
+            found.append(Proposal(m.end(), own_features(name, m[0]), readings))
     return found
 
 
-def own_features(shape: str, m: re.Match[str]) -> list[str]:
+@lru_cache(maxsize=8192)
+def own_features(shape: str, written: str) -> list[str]:
     """What the form of a token tells: its shape, the length and size of its numbers, its letters."""
     found = [f"s={shape}"]
-    written = m[0]
     numbers = re.findall(r"\d+(?:[.,]\d+)*", written[:40])
     lengths = ",".join(str(min(len(n), 6)) for n in numbers)
     found.append(f"{shape} len={lengths}")

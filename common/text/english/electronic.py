@@ -58,7 +58,7 @@ def address(m: re.Match[str], style: Style) -> Readings:
         part = found[0]
         if style.for_voice and _WHOLE_LABEL.match(written, found.start()):
             words.append(style.letters(part))
-        elif part.isdigit():
+        elif part.isdecimal():
             is_port, is_year = words[-1:] == [MARKS[":"]], style.for_voice and _YEAR_IN_A_NAME.fullmatch(part)
             words.append(in_pairs(part) if is_port else year(part) if is_year else digits(part))
         else:
@@ -93,7 +93,7 @@ _PARTS_OF_A_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|_")
 def _in_parts(name: str, style: Style) -> str:
     """BlackLivesMatter → Black Lives Matter; john_doe99 → john underscore doe ninety nine."""
     said = [
-        (cardinal(part) if len(part) < 3 else in_pairs(part)) if part.isdigit() else MARKS.get(part, part)
+        (cardinal(part) if len(part) < 3 else in_pairs(part)) if part.isdecimal() else MARKS.get(part, part)
         for part in _PARTS_OF_A_NAME.findall(name)
     ]
     return " ".join(_letters_or_word(part, style) if part.isalpha() else part for part in said)
@@ -123,4 +123,4 @@ def variable(m: re.Match[str], style: Style) -> Readings:
 
 def colour(m: re.Match[str], style: Style) -> Readings:
     """#FF5733"""
-    yield reading("code", "hash " + " ".join(digits(sign) if sign.isdigit() else style.letters(sign) for sign in m[1]))
+    yield reading("code", "hash " + " ".join(digits(sign) if sign.isdecimal() else style.letters(sign) for sign in m[1]))

@@ -185,7 +185,8 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
         found.append(Proposal(m.end(), own, readings))
     if _STANDS_ALONE.match(text, position):
         return found
-    return found + matched(_AT_CAPITALS if text[position].isupper() else _AT_SMALL, text, position, style)
+    shapes = _AT_CAPITALS if text[position].isupper() else _AT_SMALL
+    return found + matched(shapes, text, position, style, style.memory)
 
 
 def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:

@@ -134,7 +134,7 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
     character = text[position]
     found: list[Proposal] = []
     may_be_address = has_address and not text[position - 1 : position].isalnum()
-    if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style)):
+    if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style, style.memory)):
         return named[:1]
     if _STOP.match(text, position):
         return []
@@ -142,18 +142,18 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
         if not begins_word:
             return []
         found = lexical.of_words(text, position, style)
-        return found + matched(_IN_LETTERS, text, position, style) if character.isupper() else found
+        return found + matched(_IN_LETTERS, text, position, style, style.memory) if character.isupper() else found
     if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
         return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
     if character.isdecimal() or any(map(str.isdecimal, text[position + 1 : position + 6])):
         begun = (
             _AT_SIGNS if not character.isdecimal() else _ALONE if _STANDS_ALONE.match(text, position) else _AT_DIGITS
         )
-        found = matched(begun, text, position, style)
+        found = matched(begun, text, position, style, style.memory)
         if (m := ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
             found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
     if not character.isdecimal():
-        found += matched(SIGNS, text, position, style)
+        found += matched(SIGNS, text, position, style, style.memory)
         if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
             own = [f"s={sign[0]}", f"s={sign[0]}{beside(text, position, sign.end())}"]
             silent = "sign" if beside(text, position, sign.end()) == "99" else "nothing"

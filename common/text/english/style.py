@@ -5,6 +5,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from common.text.shapes import Memory
 from common.text.token import Token
 
 LETTER_A = "ay"
@@ -35,6 +36,11 @@ class Style:
     given: Mapping[int, Token] = field(default_factory=dict)
     """Tokens that are known already, by their place in the text."""
 
+    @property
+    def memory(self) -> Memory | None:
+        """Readings in this style, as far as it is one of the two common ones."""
+        return None if self.units else _MEMORIES[self.for_voice]
+
     def letters(self, word: str) -> str:
         """`word` letter by letter."""
         return " ".join(LETTER_A if self.for_voice and letter in "Aa" else letter for letter in word)
@@ -42,6 +48,9 @@ class Style:
     def half(self, letter: str) -> str:
         """am or pm."""
         return self.letters(letter.lower() + "m") if self.for_voice else f"{letter.lower()}m"
+
+
+_MEMORIES: dict[bool, Memory] = {False: {}, True: {}}
 
 
 @functools.lru_cache(maxsize=32)

@@ -375,13 +375,13 @@ def power(m: re.Match[str], style: Style) -> Readings:
         minus = "minus " if exponent.startswith("-") else ""
         yield reading("power", f"to the power of {minus}{cardinal(plain) if plain else ''}")
     if plain := exponent.lstrip("-+"):
-        yield reading("index", cardinal(plain) if plain.isdigit() else style.letters(plain))
+        yield reading("index", cardinal(plain) if plain.isdecimal() else style.letters(plain))
 
 
 def absolute(m: re.Match[str], style: Style) -> Readings:
     """|x|, |a - b|"""
     signs = {"+": "plus", "-": "minus"}
-    said = [signs.get(t) or (cardinal(t) if t.isdigit() else style.letters(t)) for t in m[1] if not t.isspace()]
+    said = [signs.get(t) or (cardinal(t) if t.isdecimal() else style.letters(t)) for t in m[1] if not t.isspace()]
     yield reading("absolute", f"absolute value of {' '.join(said)}")
 
 

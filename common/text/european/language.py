@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from common.text.choose import SpokenForm, read_table
-from common.text.shapes import either, reading
+from common.text.shapes import Memory, either, reading
 
 TABLES = Path(__file__).parent / "tables"
 WITH_ORDINAL_DOT = frozenset("de tr pl da nb no fi cs sk hu hr sl bs sr et lv is lb".split())  # noqa: SIM905
@@ -26,6 +26,8 @@ class Language:
         self.code = code
         self.rows: dict[str, dict[str, list[list[str]]]] = defaultdict(lambda: defaultdict(list))
         """Rows by kind and by what is written."""
+        self.memory: Memory = {}
+        """Readings of matches in this language."""
         path = TABLES / f"{code}.tsv"
         for kind, written, *said in read_table(path) if path.is_file() else ():
             self.rows[kind][written].append(said)

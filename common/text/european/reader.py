@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 
-from common.text.choose import Before, Chooser, Proposal, Row, SpokenForm, Surroundings, read_weights
+from common.text.choose import Before, Chooser, Chosen, Proposal, Repeated, Row, SpokenForm, Surroundings, read_weights
 from common.text.european import scan
 from common.text.european.language import TABLES, Language, language_of
 from common.text.token import Token
@@ -29,27 +29,31 @@ def european_tokens(text: str, name: str) -> list[Token]:
 def _tokens(text: str, language: Language) -> Iterator[Token]:
     addresses = scan.electronic(text, language)
     context: Surroundings[Row] | None = None
-    position, before = 0, Before()
-    while position < len(text):
-        start, found = scan.following(text, position, language, addresses)
-        if start > position:
-            yield Token(text[position:start], "text", None)
-            before, position = before.then(text[position:start], "text"), start
-        if not found:
-            continue
+    repeated, position, before = Repeated(text), 0, Before()
+    ahead: tuple[int, list[Proposal]] = (-1, [])
+
+    def choose() -> Chosen:
+        nonlocal context, ahead
+        start, found = ahead if ahead[0] == position and ahead[1] else scan.following(text, position, language, addresses)
+        if start > position or not found:
+            ahead = start, found
+            return Chosen(start, ("text",), None)
         if len(found) == 1 and len(found[0].readings) == 1:
-            stop, (parts, said) = found[0].stop, found[0].readings[0]
-        else:
-            context = context or model(language).context(text)
-            stop, parts, said = model(language).choose(context, start, found, before)
-        yield Token(text[start:stop], parts[0], said)
-        before, position = before.then(text[start:stop], parts[0]), stop
+            return Chosen(found[0].stop, *found[0].readings[0])
+        context = context or model(language).context(text)
+        return model(language).choose(context, start, found, before)
+
+    while position < len(text):
+        stop, parts, said = repeated.chosen(position, before, choose)
+        written = text[position:stop]
+        yield Token(written, parts[0], said)
+        before, position = before.then(written, parts[0]), stop
 
 
 def proposed(text: str, position: int, language: Language, addresses: dict[int, Proposal]) -> list[Proposal]:
     """All that may stand at a place; where nothing else may, what stands for itself."""
     start, found = scan.following(text, position, language, addresses)
-    return found if found and start == position else [Proposal(start, [], [SpokenForm(("text",), None)])]
+    return found if start == position else [Proposal(start, [], [SpokenForm(("text",), None)])]
 
 
 def _spaced(text: str, tokens: Iterator[Token]) -> Iterator[Token]:

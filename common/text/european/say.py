@@ -22,7 +22,7 @@ from common.text.numbers import in_words
 from common.text.roman import is_roman, roman
 from common.text.shapes import Readings, reading
 
-_NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]+(?:-[^\W\d_]+)*)(?![\w'’])")
+_NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]{1,30}(?:-[^\W\d_]{1,12})?)(?![\w'’])")
 
 
 def _each(forms: Forms) -> Readings:
@@ -371,5 +371,5 @@ def electronic(m: re.Match[str], language: Language) -> Readings:
     if not names["@"]:
         return
     parts: Iterable[str] = re.findall(r"[^\W\d_]+|\d+|.", re.sub(r"^https?://", "", m[0].rstrip("/")))
-    said = ("w w w" if part == "www" else " ".join(part) if part.isdigit() else names.get(part, part) for part in parts)
+    said = ("w w w" if part == "www" else " ".join(part) if part.isdecimal() else names.get(part, part) for part in parts)
     yield reading("electronic", " ".join(said))

@@ -1,6 +1,7 @@
 """What may stand at a place of a text in a European language."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from common.text.choose import Proposal, SpokenForm
@@ -84,6 +85,9 @@ _AFTER_A_DAY = re.compile(r"\d(?:er|º|°|\.|\sde)?\s\Z")
 _DAY_AHEAD = re.compile(r"([^\W\d_]{1,12})\.?\s?\Z")
 
 
+_FARTHEST = 60  # characters that are passed over in one piece
+
+
 def electronic(text: str, language: Language) -> dict[int, Proposal]:
     """The electronic addresses of `text`, by their place."""
     if not _MAY_BE_ELECTRONIC.search(text):
@@ -99,6 +103,8 @@ def following(
     """The next place where something may stand that does not stand for itself, and what."""
     for m in _PIECE.finditer(text, position):
         start = m.start()
+        if start > position + _FARTHEST:
+            return start, []
         if start in addresses:
             return start, [addresses[start]]
         if m[0][0].isalpha():
@@ -124,13 +130,20 @@ def _features(proposals: list[Proposal], text: str, language: Language) -> list[
     return found
 
 
+_NOUNS = 48  # characters behind a match that its readings may depend on
+
+
+def _matched(shapes: Iterable[TokenShape], text: str, start: int, language: Language) -> list[Proposal]:
+    return matched(shapes, text, start, language, language.memory, _NOUNS)
+
+
 def _at_digit(text: str, start: int, language: Language) -> list[Proposal]:
     shapes = _shapes(language)[0]
     if text[start - 1 : start].isalpha() and start:
         if not _VERSION.match(text, start):
             return []
         shapes = tuple(found for found in shapes if found.name in ("number", "points"))
-    return _features(matched(shapes, text, start, language), text, language)
+    return _features(_matched(shapes, text, start, language), text, language)
 
 
 def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
@@ -141,13 +154,13 @@ def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
     if word in language.first_words:
         found += _shorts(text, start, language)
     if word[0] in "IVXLCDM" and word.rstrip("er").isupper():
-        found += matched(_NUMERAL, text, start, language)
+        found += _matched(_NUMERAL, text, start, language)
     if 2 < len(word) < 6 and _AFTER_A_DAY.search(text[max(0, start - 6) : start]):
-        found += matched(_MONTH, text, start, language)
+        found += _matched(_MONTH, text, start, language)
     if word in _codes(language):
-        found += matched(_shapes(language)[1][:1], text, start, language)
+        found += _matched(_shapes(language)[1][:1], text, start, language)
     if word in language.rows["sign"] and any(map(str.isdecimal, text[max(0, start - 2) : start + 3])):
-        found += matched(_shapes(language)[1][3:], text, start, language)
+        found += _matched(_shapes(language)[1][3:], text, start, language)
     if found:
         found.insert(0, Proposal(m.end(), [*found[0].own, f"w={word}"], [SpokenForm(("word",), None)]))
     return _features(found, text, language)
@@ -208,7 +221,7 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
             return []
     if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
         return []
-    found = [*matched(_shapes(language)[1], text, start, language), *_shorts(text, start, language)]
+    found = [*_matched(_shapes(language)[1], text, start, language), *_shorts(text, start, language)]
     if found and not any(proposal.readings[0].said is None for proposal in found):
         found.insert(0, Proposal(start + 1, found[0].own, [SpokenForm(("sign",), None)]))
     return _features(found, text, language)
