@@ -145,8 +145,10 @@ class Repeated:
         """What stands at text[position:], from `choose` where its surroundings are new."""
         if self._chosen is None:
             return choose()
-        around = self._text[max(0, position - self._AHEAD) : position + self._BEHIND]
-        key = (around, min(position, self._AHEAD), before.kind, *before.signs.items())
+        text, signs = self._text, before.signs
+        around = text[max(0, position - self._AHEAD) : position + self._BEHIND]
+        same = signs.get(text[position]), signs.get(text[position : position + 2])
+        key = (around, min(position, self._AHEAD), before.kind, same)
         if (known := self._chosen.get(key)) is None:
             stop, parts, said = choose()
             known = (stop - position, parts, said)
@@ -277,16 +279,10 @@ class Why(NamedTuple):
 
 def _add(scores: dict[str, int], rows: Iterable[Row]) -> None:
     """Adds to the scores of parts their weights in some rows."""
-    count = len(scores)
+    parts = scores.keys()
     for row in rows:
-        if len(row) < count:
-            for part, weight in row.items():
-                if part in scores:
-                    scores[part] += weight
-        else:
-            for part in scores:
-                if part in row:
-                    scores[part] += row[part]
+        for part in parts & row.keys():
+            scores[part] += row[part]
 
 
 def _joined(rows: list[Row]) -> list[Row]:

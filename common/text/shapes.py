@@ -17,17 +17,23 @@ def reading(parts: str, said: str | None) -> SpokenForm:
 
 
 class TokenShape(NamedTuple):
-    """What a token looks like, and the readings of a match; one of the characters of `needs` is near its beginning."""
+    """What a token looks like, and the readings of a match.
+
+    One of the characters of `needs` is near its beginning, and it begins with one of `begins`, if these are known.
+    """
 
     name: str
     pattern: re.Pattern[str]
     readings: Callable[[re.Match[str], Any], Readings]
     needs: str
+    begins: str
 
 
-def shape(name: str, pattern: str, readings: Callable[[re.Match[str], Any], Readings], needs: str = "") -> TokenShape:
+def shape(
+    name: str, pattern: str, readings: Callable[[re.Match[str], Any], Readings], needs: str = "", begins: str = ""
+) -> TokenShape:
     """A shape whose pattern is not compiled yet."""
-    return TokenShape(name, re.compile(pattern), readings, needs)
+    return TokenShape(name, re.compile(pattern), readings, needs, begins)
 
 
 def either(names: Iterable[str]) -> str:
@@ -50,8 +56,9 @@ def matched(
     found: list[Proposal] = []
     near = set(text[position : position + _NEAR])
     seen = set()
-    for name, pattern, readings_of, needs in shapes:
-        if needs and near.isdisjoint(needs):
+    first = text[position]
+    for name, pattern, readings_of, needs, begins in shapes:
+        if (begins and first not in begins) or (needs and near.isdisjoint(needs)):
             continue
         m = pattern.match(text, position)
         if not m or not m[0] or (name, m.end()) in seen:

@@ -123,4 +123,6 @@ def variable(m: re.Match[str], style: Style) -> Readings:
 
 def colour(m: re.Match[str], style: Style) -> Readings:
     """#FF5733"""
-    yield reading("code", "hash " + " ".join(digits(sign) if sign.isdecimal() else style.letters(sign) for sign in m[1]))
+    yield reading(
+        "code", "hash " + " ".join(digits(sign) if sign.isdecimal() else style.letters(sign) for sign in m[1])
+    )

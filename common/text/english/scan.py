@@ -107,25 +107,26 @@ _MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month
 _LONG_SIGNS = re.compile(either(list(SIGN_ROWS)))
 _KEPT = SpokenForm(("sign",), None)
 
+_RAISED = "".join(map(chr, say.POWERS))
 SIGNS = (
-    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned),
+    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned, begins="".join(name[0] for name in say.PINNED)),
     shape("per", rf"/\s?(?P<count>[1-9]\d*(?:\.\d)?\s?)?(?P<unit>(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+){_POWER}"
-           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", say.per),
-    shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power),
-    shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power),
-    shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope),
-    shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute),
-    shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled),
-    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)", words.masked),
-    shape("handle", r"@([A-Za-z_]\w*)", electronic.handle),
-    shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag),
-    shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour),
-    shape("price", r"[$£€¥₹](?=/[A-Za-z])", say.price),
-    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", say.ticker),
-    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent),
+           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", say.per, begins="/"),
+    shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power, begins="^"),
+    shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power, begins=_RAISED),
+    shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope, begins=_RAISED),
+    shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute, begins="|"),
+    shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled, begins="*#"),
+    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)", words.masked, begins="*•"),
+    shape("handle", r"@([A-Za-z_]\w*)", electronic.handle, begins="@"),
+    shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag, begins="#"),
+    shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, begins="#"),
+    shape("price", r"[$£€¥₹](?=/[A-Za-z])", say.price, begins="$£€¥₹"),
+    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", say.ticker, begins="$"),
+    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent, begins=":;=8["),
 )  # fmt: skip
 
-_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "")
+_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "", "")
 _VARIABLE = shape("variable", electronic.VARIABLE, electronic.variable)
 
 

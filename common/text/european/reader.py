@@ -34,7 +34,9 @@ def _tokens(text: str, language: Language) -> Iterator[Token]:
 
     def choose() -> Chosen:
         nonlocal context, ahead
-        start, found = ahead if ahead[0] == position and ahead[1] else scan.following(text, position, language, addresses)
+        start, found = (
+            ahead if ahead[0] == position and ahead[1] else scan.following(text, position, language, addresses)
+        )
         if start > position or not found:
             ahead = start, found
             return Chosen(start, ("text",), None)

@@ -371,5 +371,7 @@ def electronic(m: re.Match[str], language: Language) -> Readings:
     if not names["@"]:
         return
     parts: Iterable[str] = re.findall(r"[^\W\d_]+|\d+|.", re.sub(r"^https?://", "", m[0].rstrip("/")))
-    said = ("w w w" if part == "www" else " ".join(part) if part.isdecimal() else names.get(part, part) for part in parts)
+    said = (
+        "w w w" if part == "www" else " ".join(part) if part.isdecimal() else names.get(part, part) for part in parts
+    )
     yield reading("electronic", " ".join(said))
