@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,12 +59,10 @@ def main() -> None:
     parser.add_argument("--cases", type=Path, help="published cases: category, written, spoken | alternative")
     parser.add_argument("--sentences", type=Path, help="lines to take the time of (default: the English phrases)")
     parser.add_argument("--show", action="store_true", help="show the phrases that are read otherwise")
-    parser.add_argument(
-        "--without", nargs="*", default=[], help="English sets to read with weights trained without them"
-    )
+    parser.add_argument("--without", nargs="*", default=[], help="sets to read with weights trained without them")
     options = parser.parse_args()
     if options.without:
-        read_without(options.without, show=options.show)
+        read_without(options.languages or ["english"], options.without, show=options.show)
         return
     for language in options.languages or sorted(path.stem for path in PHRASES.glob("*.tsv")):
         for name, group in itertools.groupby(phrases(language), lambda case: case.set):
@@ -93,17 +91,22 @@ def published(path: Path) -> list[Case]:
     return [Case("", row[0], row[1], row[2].split(" | ")) for row in rows if not row[0].startswith("# ")]
 
 
-def read_without(sets: list[str], *, show: bool) -> None:
-    """Reports English sets, read with weights that have not seen them."""
+def read_without(languages: list[str], sets: list[str], *, show: bool) -> None:
+    """Reports sets of English or European languages, read with weights that have not seen them."""
     from common.text.choose import Chooser
     from common.text.english import reader
-    from scripts.train_reader import aligned, train
+    from common.text.european import reader as european
+    from scripts.train_reader import taught, train
 
-    cases = phrases("english")
-    weights = train([found for case in cases if case.set not in sets and (found := aligned(case))])
-    reader.model = lambda: Chooser(weights, reader.classes())
-    for name, group in itertools.groupby((case for case in cases if case.set in sets), lambda case: case.set):
-        report(f"english {name}, trained without", list(group), VOICE, show=show)
+    for language in languages:
+        is_english = language == "english"
+        weights = train(taught("english" if is_english else "european", sets))
+        if is_english:
+            reader.model = lambda weights=weights: Chooser(weights, reader.classes())
+        else:
+            european.model = cache(lambda table, weights=weights: Chooser(weights, table.classes))
+        for name, group in itertools.groupby((c for c in phrases(language) if c.set in sets), lambda case: case.set):
+            report(f"{language} {name}, trained without", list(group), READERS.get(language, VOICE), show=show)
 
 
 def expanded(said: str) -> Iterator[str]:
@@ -187,7 +190,6 @@ def _mandarin(text: str) -> str:
 
 def _european(code: str) -> Reader:
     """As espeak-ng is given it: what our tables leave in digits is counted as the language counts."""
-    from common.text.european import european_tokens
 
     def counted(number: re.Match[str]) -> str:
         whole, _, decimals = re.sub(r"[.\s\u00a0\u202f](?=\d{3}(?!\d))", "", number[0]).replace(".", ",").partition(",")
@@ -201,6 +203,8 @@ def _european(code: str) -> Reader:
         return re.sub(r"[^\w%]|_", "", said.lower())
 
     def read(text: str) -> str:
+        from common.text.european.reader import european_tokens
+
         return "".join(t.written if t.spoken is None else t.spoken for t in european_tokens(text, code))
 
     return Reader(read, compared)
@@ -208,7 +212,7 @@ def _european(code: str) -> Reader:
 
 DECIMAL_MARKS = {
     "de": "komma", "fr": "virgule", "es": "coma", "it": "virgola", "pt": "vírgula", "nl": "komma", "pl": "przecinek",
-    "sv": "komma", "ru": "запятая",
+    "sv": "komma", "ru": "запятая", "tr": "virgül",
 }  # fmt: skip
 VOICE = Reader(spoken_english, compared_words)
 LABELS = Reader(normalize_english, _letters)
@@ -217,7 +221,7 @@ MANDARIN = Reader(_mandarin, _letters)
 
 CODES = {
     "german": "de", "french": "fr", "spanish": "es", "italian": "it", "portuguese": "pt", "dutch": "nl", "polish": "pl",
-    "swedish": "sv", "russian": "ru",
+    "swedish": "sv", "russian": "ru", "turkish": "tr",
 }  # fmt: skip
 READERS = {
     "labels": LABELS, "mandarin": MANDARIN, **{language: _european(code) for language, code in CODES.items()}

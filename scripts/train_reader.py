@@ -1,6 +1,6 @@
-"""Weights of the text reader from phrases: what each says is aligned with all that its tokens might say.
+"""Weights of the text readers from phrases: what each says is aligned with all that its tokens might say.
 
-    python scripts/train_reader.py [--output FILE]
+    python scripts/train_reader.py [english european] [--output DIRECTORY]
 
 The phrases stand in benchmarks/phrases. A phrase teaches every choice that lies on some way to say it as it is said.
 Arithmetic is such that the weights are the same on every machine: sums in a fixed order, no function of a mathematical
@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -20,11 +20,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.normalization import Case, compared_words, phrases
-from common.text.choose import Before, KnownWords, Proposal, Surroundings
+from benchmarks.normalization import CODES, READERS, Case, compared_words, phrases
+from common.text.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings
 from common.text.english import electronic, reader
 from common.text.english.say import TABLES
 from common.text.english.style import Style
+from common.text.european import language as european
+from common.text.european import reader as european_reader
+from common.text.european import scan as european_scan
 from common.text.normalize import in_ascii, prepared
 from common.text.spoken import without_reading
 
@@ -73,54 +76,42 @@ def _follow(target: str, offset: int, said: str) -> int:
     return offset
 
 
-def places(text: str, alternatives: list[str], *, is_strict: bool) -> list[Place] | None:
+class Phrase(NamedTuple):
+    """A phrase as a reader takes it: all that may stand at a place, and what is compared of a reading."""
+
+    text: str
+    at: Callable[[int], list[Proposal]]
+    told: Callable[[int, Proposal, SpokenForm], str]
+
+
+def places(phrase: Phrase, targets: list[str]) -> list[Place] | None:
     """The places of a phrase along its ways; None where there is none."""
-    has_address = bool(electronic.AHEAD.search(text))
-    proposals: dict[int, list[Proposal]] = {}
-
-    def at(position: int) -> list[Proposal]:
-        if position not in proposals:
-            follows = position > 0 and text[position - 1].isalpha()
-            proposals[position] = reader.proposed(text, position, STYLE, follows, has_address)
-        return proposals[position]
-
     right: dict[int, set[tuple[int, int]]] = defaultdict(set)
-    found = False
-    for target in dict.fromkeys(_said(said, is_strict) for said in alternatives):
-        found |= _leads(text, target, at, right, is_strict)
-    if not found:
+    if not sum(_leads(phrase, target, right) for target in dict.fromkeys(targets)):  # all of them add to what is right
         return None
-    return [Place(position, at(position), right[position]) for position in sorted(right)]
+    return [Place(position, phrase.at(position), right[position]) for position in sorted(right)]
 
 
-def _leads(
-    text: str, target: str, at: Callable[[int], list[Proposal]], right: dict[int, set[tuple[int, int]]], is_strict: bool
-) -> bool:
+def _leads(phrase: Phrase, target: str, right: dict[int, set[tuple[int, int]]]) -> bool:
     """Whether a way says `target`; adds to `right` what is chosen along all such ways."""
     seen: dict[tuple[int, int], bool] = {}
 
     def leads(position: int, offset: int) -> bool:
-        if position == len(text):
+        if position == len(phrase.text):
             return offset >= len(target) - 1
         key = (position, offset)
         if key in seen:
             return seen[key]
         seen[key] = False
-        for i, proposal in enumerate(at(position)):
+        for i, proposal in enumerate(phrase.at(position)):
             for j, reading in enumerate(proposal.readings):
-                if reading.said is None:
-                    said = _written(text[position : proposal.stop], is_strict)
-                else:
-                    said = _said(reading.said, is_strict)
-                    if text.startswith(("'s", "'S"), proposal.stop):
-                        said = said[:-1]
-                behind = _follow(target, offset, said)
+                behind = _follow(target, offset, phrase.told(position, proposal, reading))
                 if behind >= 0 and leads(proposal.stop, behind):
                     right[position].add((i, j))
                     seen[key] = True
         return seen[key]
 
-    return leads(0, 1)
+    return leads(0, 1 if target[0] == " " else 0)
 
 
 def way(text: str, found: list[Place]) -> list[tuple[Place, Before]]:
@@ -235,16 +226,20 @@ def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: f
     return found
 
 
+Taught = tuple[str, list[Place], Mapping[str, Sequence[str]]]
+"""A phrase, its places, and the classes of words of its language."""
+
+
 def train(
-    data: list[tuple[str, list[Place]]], *, steps: int = 500, l1: float = 0.016, l2: float = 0.001, least: int = 2,
+    data: list[Taught], *, steps: int = 500, l1: float = 0.016, l2: float = 0.001, least: int = 2,
     scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
-    words = KnownWords(reader.classes(), str)
+    known: dict[int, KnownWords[str]] = {}
     rows = []
     counted: Counter[str] = Counter()
-    for text, found in data:
-        context = Surroundings(text, words)
+    for text, found, classes in data:
+        context = Surroundings(text, known.setdefault(id(classes), KnownWords(classes, str)))
         for place, before in way(text, found):
             if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
                 features = [[*context.features(place.position, p.stop, before), *p.own] for p in place.proposals]
@@ -270,31 +265,84 @@ def written(weights: dict[str, dict[str, int]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def aligned(case: Case) -> tuple[str, list[Place]] | None:
-    """A phrase as the reader takes it, and its places; None where no reading says it.
+@cache
+def _english_classes() -> dict[str, list[str]]:
+    return reader.classes()
+
+
+def aligned(case: Case) -> Taught | None:
+    """An English phrase as the reader takes it, and its places; None where no reading says it.
 
     The first way that it is said teaches, the others only where no reading says that.
     """
     text = prepared(case.written)
     text = in_ascii(text, without_reading(text))
-    for said, is_strict in ((case.said[:1], True), (case.said[:1], False), (case.said, False)):
-        if found := places(text, said, is_strict=is_strict):
-            return text, found
+    has_address = bool(electronic.AHEAD.search(text))
+
+    @cache
+    def at(position: int) -> list[Proposal]:
+        follows = position > 0 and text[position - 1].isalpha()
+        return reader.proposed(text, position, STYLE, follows, has_address)
+
+    def told(position: int, proposal: Proposal, reading: SpokenForm) -> str:
+        if reading.said is None:
+            return _written(text[position : proposal.stop], is_strict)
+        said = _said(reading.said, is_strict)
+        return said[:-1] if text.startswith(("'s", "'S"), proposal.stop) else said
+
+    for alternatives, is_strict in ((case.said[:1], True), (case.said[:1], False), (case.said, False)):
+        if found := places(Phrase(text, at, told), [_said(said, is_strict) for said in alternatives]):
+            return text, found, _english_classes()
     return None
+
+
+def aligned_european(case: Case, code: str) -> Taught | None:
+    """As `aligned`, for a language with a table; spaces and case do not count."""
+    text, compared, language = case.written, cache(READERS[CODES_BACK[code]].compared), european.language_of(code)
+    assert language
+    addresses = european_scan.electronic(text, language)
+    phrase = Phrase(
+        text,
+        cache(lambda position: european_reader.proposed(text, position, language, addresses)),
+        lambda position, proposal, reading: compared(
+            text[position : proposal.stop] if reading.said is None else reading.said
+        ),
+    )
+    for alternatives in (case.said[:1], case.said):
+        if found := places(phrase, [f"{compared(said)} " for said in alternatives]):
+            return text, found, language.classes
+    return None
+
+
+CODES_BACK = {code: name for name, code in CODES.items()}
+
+
+def taught(languages: str, without: Collection[str] = ()) -> list[Taught]:
+    """What the phrases of "english" or of all "european" languages teach, without those of some sets."""
+    data = []
+    for code in ("",) if languages == "english" else CODES.values():
+        for case in phrases(CODES_BACK.get(code, "english")):
+            if case.set in without:
+                continue
+            if found := aligned_european(case, code) if code else aligned(case):
+                data.append(found)
+            else:
+                print(f"no reading says {case.written!r} as {case.said[0]!r}")
+    return data
+
+
+WEIGHTS = {"english": TABLES / "weights.tsv", "european": european.TABLES / "weights.tsv"}
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=TABLES / "weights.tsv", help="file of the weights")
+    parser.add_argument("languages", nargs="*", default=list(WEIGHTS), help="english, european (default: both)")
+    parser.add_argument("--output", type=Path, help="folder of the weights (default: where the readers have theirs)")
     options = parser.parse_args()
-    data = []
-    for case in phrases("english"):
-        if found := aligned(case):
-            data.append(found)
-        else:
-            print(f"no reading says {case.written!r} as {case.said[0]!r}")
-    options.output.write_text(written(train(data)), encoding="utf-8")
+    for languages in options.languages:
+        path = options.output / f"{languages}.tsv" if options.output else WEIGHTS[languages]
+        path.write_text(written(train(taught(languages))), encoding="utf-8")
 
 
 if __name__ == "__main__":

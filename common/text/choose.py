@@ -53,6 +53,16 @@ def read_table(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in lines if line and not line.startswith("# ")]
 
 
+def read_weights(path: Path) -> dict[str, Row]:
+    """Weights of parts by feature: the names of all parts; then a row a feature, pairs of a part's place and weight."""
+    parts, *rows = read_table(path)
+    weights: dict[str, Row] = {}
+    for feature, row in rows:
+        numbers = list(map(int, row.split()))
+        weights[feature] = {parts[i]: weight for i, weight in zip(numbers[::2], numbers[1::2], strict=True)}
+    return weights
+
+
 class _Word(NamedTuple, Generic[Item]):
     """A word of the context, and its features at each place where it may stand."""
 
@@ -112,8 +122,39 @@ class Before(NamedTuple):
         if written.isspace():
             return self
         if len(written) < 3 and not written.isalnum():
-            return Before(kind, {**self.signs, written: kind})
+            is_same = self.kind == kind == self.signs.get(written)
+            return self if is_same else Before(kind, {**self.signs, written: kind})
         return self if kind == self.kind else Before(kind, self.signs)
+
+
+class Repeated:
+    """What was chosen in a long text: where its surroundings are the same, so is the choice.
+
+    So what is written over and over costs next to nothing, however long it goes on.
+    """
+
+    _LONG, _AHEAD, _BEHIND = 3000, 80, 160  # characters
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._chosen: dict[tuple[object, ...], tuple[int, tuple[str, ...], str | None]] | None = (
+            {} if len(text) > self._LONG else None
+        )
+
+    def chosen(self, position: int, before: Before, choose: Callable[[], Chosen]) -> Chosen:
+        """What stands at text[position:], from `choose` where its surroundings are new."""
+        if self._chosen is None:
+            return choose()
+        text, signs = self._text, before.signs
+        around = text[max(0, position - self._AHEAD) : position + self._BEHIND]
+        same = signs.get(text[position]), signs.get(text[position : position + 2])
+        key = (around, min(position, self._AHEAD), before.kind, same)
+        if (known := self._chosen.get(key)) is None:
+            stop, parts, said = choose()
+            known = (stop - position, parts, said)
+            if known[0] < self._BEHIND // 2:
+                self._chosen[key] = known
+        return Chosen(position + known[0], *known[1:])
 
 
 class Surroundings(Generic[Item]):
@@ -238,16 +279,10 @@ class Why(NamedTuple):
 
 def _add(scores: dict[str, int], rows: Iterable[Row]) -> None:
     """Adds to the scores of parts their weights in some rows."""
-    count = len(scores)
+    parts = scores.keys()
     for row in rows:
-        if len(row) < count:
-            for part, weight in row.items():
-                if part in scores:
-                    scores[part] += weight
-        else:
-            for part in scores:
-                if part in row:
-                    scores[part] += row[part]
+        for part in parts & row.keys():
+            scores[part] += row[part]
 
 
 def _joined(rows: list[Row]) -> list[Row]:

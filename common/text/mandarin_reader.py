@@ -9,8 +9,9 @@ import string
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from common.text.english.style import Token, anywhere, text_before
+from common.text.english.style import anywhere, text_before
 from common.text.mandarin import HAN, PUNCTUATION, cardinal, digits
+from common.text.token import Token
 
 _VARIANTS = str.maketrans(
     {"…": "。", "—": "，", "～": "，", "·": " ", "『": "「", "』": "」", "−": "-", "　": " ", "％": "%", "．": "."}

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from common.text.english.reader import spoken, tokens
-from common.text.english.style import Style, Token
+from common.text.english.style import Style
 from common.text.english.words import GREEK, SYMBOLS
 from common.text.english.words import NOT_A_NAME as NOT_A_NAME
+from common.text.token import Token
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz' "
 _PLAIN = re.compile(r"[a-z']+(?: [a-z']+)*")

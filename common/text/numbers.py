@@ -3,7 +3,7 @@
 `in_words` has those of other languages.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 
 _LONGEST_READ_AS_A_NUMBER, _LONGEST_WITH_COMMAS = 9, 36
 _MOST_IN_WORDS = 10**15  # in other languages, where num2words ends in errors of its own beyond some number
@@ -11,6 +11,7 @@ _MOST_IN_WORDS = 10**15  # in other languages, where num2words ends in errors of
 _DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 
 
+@lru_cache(maxsize=8192)
 def cardinal(number: str) -> str:
     """`1,205` → one thousand two hundred five; `0.05` → zero point zero five; `007` and long numbers digit by digit."""
     whole, _, decimals = number.partition(".")
@@ -24,6 +25,7 @@ def cardinal(number: str) -> str:
     return _words(int(plain), "cardinal") if plain else ""
 
 
+@lru_cache(maxsize=2048)
 def ordinal(number: str) -> str:
     """`22` → twenty second; long numbers digit by digit."""
     plain = number.replace(",", "")
@@ -32,7 +34,7 @@ def ordinal(number: str) -> str:
 
 def digits(number: str) -> str:
     """`205` → two zero five."""
-    return " ".join(_words(int(digit), "cardinal") for digit in number if digit.isdigit())
+    return " ".join(_words(int(digit), "cardinal") for digit in number if digit.isdecimal())
 
 
 def year(number: str) -> str:
@@ -70,6 +72,7 @@ def plural(words: str) -> str:
     return words[:-1] + "ies" if words.endswith("y") else words + "es" if words.endswith("x") else words + "s"
 
 
+@lru_cache(maxsize=2048)
 def fraction(numerator: str, denominator: str, *, improper: bool = False) -> str:
     """`3/4` → three quarters; `1/2` → one half; `1/100` → one hundredth; other fractions with `over`.
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from common.audio import espeak
 from common.files.atomic import decoded
 from common.text import arpabet
 
@@ -79,6 +78,8 @@ def pronunciations(word: str) -> Pronunciations:
 @cache
 def guessed(word: str) -> tuple[str, ...]:
     """A word as espeak-ng says it. Raises EspeakError, and ArpabetError for a sound that English does not have."""
+    from common.audio import espeak  # which brings numpy
+
     # espeak writes the r between vowels twice, and the first vowel of "idea" and "radio" short.
     ipa = espeak.phonemes([word])[0].replace("ɹ|ɹ", "ɹ").replace("ɚ|ɹ", "ɚ").replace("ɪ||", "i|")
     return tuple(arpabet.from_ipa(ipa))

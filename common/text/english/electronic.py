@@ -4,9 +4,10 @@ import re
 
 from common.text import pronounce
 from common.text.choose import read_table
-from common.text.english.say import TABLES, Readings, reading
+from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, in_pairs, year
+from common.text.shapes import Readings, reading
 
 _LISTS = {row[0]: row[1] for row in read_table(TABLES / "electronic.tsv")}
 _DOMAINS, _SHORT_DOMAINS, _EXTENSIONS = _LISTS["domains"], _LISTS["domains before a path"], _LISTS["extensions"]
@@ -57,7 +58,7 @@ def address(m: re.Match[str], style: Style) -> Readings:
         part = found[0]
         if style.for_voice and _WHOLE_LABEL.match(written, found.start()):
             words.append(style.letters(part))
-        elif part.isdigit():
+        elif part.isdecimal():
             is_port, is_year = words[-1:] == [MARKS[":"]], style.for_voice and _YEAR_IN_A_NAME.fullmatch(part)
             words.append(in_pairs(part) if is_port else year(part) if is_year else digits(part))
         else:
@@ -92,7 +93,7 @@ _PARTS_OF_A_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|_")
 def _in_parts(name: str, style: Style) -> str:
     """BlackLivesMatter → Black Lives Matter; john_doe99 → john underscore doe ninety nine."""
     said = [
-        (cardinal(part) if len(part) < 3 else in_pairs(part)) if part.isdigit() else MARKS.get(part, part)
+        (cardinal(part) if len(part) < 3 else in_pairs(part)) if part.isdecimal() else MARKS.get(part, part)
         for part in _PARTS_OF_A_NAME.findall(name)
     ]
     return " ".join(_letters_or_word(part, style) if part.isalpha() else part for part in said)
@@ -122,4 +123,6 @@ def variable(m: re.Match[str], style: Style) -> Readings:
 
 def colour(m: re.Match[str], style: Style) -> Readings:
     """#FF5733"""
-    yield reading("code", "hash " + " ".join(digits(sign) if sign.isdigit() else style.letters(sign) for sign in m[1]))
+    yield reading(
+        "code", "hash " + " ".join(digits(sign) if sign.isdecimal() else style.letters(sign) for sign in m[1])
+    )

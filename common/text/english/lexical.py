@@ -5,9 +5,9 @@ from functools import lru_cache
 
 from common.text.choose import Proposal, SpokenForm, edge
 from common.text.english import words
-from common.text.english.say import reading
-from common.text.english.shapes import ALNUM, SIGN_ROWS, beside, matched, shape
+from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import Style
+from common.text.shapes import beside, matched, reading, shape
 
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SLASHED = (
@@ -185,7 +185,8 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
         found.append(Proposal(m.end(), own, readings))
     if _STANDS_ALONE.match(text, position):
         return found
-    return found + matched(_AT_CAPITALS if text[position].isupper() else _AT_SMALL, text, position, style)
+    shapes = _AT_CAPITALS if text[position].isupper() else _AT_SMALL
+    return found + matched(shapes, text, position, style, style.memory)
 
 
 def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:

@@ -3,12 +3,25 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
-from common.text.choose import Before, Chooser, Proposal, Row, SpokenForm, Surroundings, Why, read_table
+from common.text.choose import (
+    Before,
+    Chooser,
+    Chosen,
+    Proposal,
+    Repeated,
+    Row,
+    SpokenForm,
+    Surroundings,
+    Why,
+    read_table,
+    read_weights,
+)
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
-from common.text.english.style import GIVEN, Style, Token
+from common.text.english.style import GIVEN, Style
+from common.text.token import Token
 
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
@@ -18,12 +31,7 @@ _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 @cache
 def model() -> Chooser:
     """The weights of English."""
-    parts, *rows = read_table(TABLES / "weights.tsv")
-    weights: dict[str, dict[str, int]] = {}
-    for feature, row in rows:
-        numbers = list(map(int, row.split()))
-        weights[feature] = {parts[i]: weight for i, weight in zip(numbers[::2], numbers[1::2], strict=True)}
-    return Chooser(weights, classes())
+    return Chooser(read_weights(TABLES / "weights.tsv"), classes())
 
 
 def classes() -> dict[str, list[str]]:
@@ -44,7 +52,7 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
     has_address = bool(electronic.AHEAD.search(text))
     given = sorted(style.given)
     context: Surroundings[Row] | None = None
-    position, before, follows_word = 0, Before(), False
+    repeated, position, before, follows_word = Repeated(text), 0, Before(), False
     while position < len(text):
         token = style.given.get(position) if given else None
         if token is None and not (style.readings or has_address):
@@ -56,11 +64,13 @@ def _tokens(text: str, style: Style) -> Iterator[Token]:
             token = _own(text, position, style, follows_word)
         if token is None:
             context = context or model().context(text)
-            token = _chosen(text, position, style, context, before, follows_word, has_address)
+            place = (position, style, before, follows_word, has_address)
+            stop, parts, said = repeated.chosen(position, before, partial(_chosen, text, context, *place))
             following = bisect_right(given, position) if given else 0
-            if following < len(given) and position + len(token.written) > given[following]:
+            if following < len(given) and stop > given[following]:
                 short = text[: given[following]]
-                token = _chosen(short, position, style, model().context(short), before, follows_word, has_address)
+                stop, parts, said = _chosen(short, model().context(short), *place)
+            token = Token(text[position:stop], parts[0], said)
         position += len(token.written)
         follows_word = token.written[-1:].isalpha()
         before = before.then(token.written, token.kind)
@@ -91,19 +101,17 @@ def _own(text: str, position: int, style: Style, follows_word: bool) -> Token | 
 
 def _chosen(
     text: str,
+    context: Surroundings[Row],
     position: int,
     style: Style,
-    context: Surroundings[Row],
     before: Before,
     follows_word: bool,
     has_address: bool,
-) -> Token:
+) -> Chosen:
     found = proposed(text, position, style, follows_word, has_address)
     if len(found) == 1 and len(found[0].readings) == 1:
-        stop, parts, said = found[0].stop, found[0].readings[0].parts, found[0].readings[0].said
-    else:
-        stop, parts, said = model().choose(context, position, found, before)
-    return Token(text[position:stop], parts[0], said)
+        return Chosen(found[0].stop, *found[0].readings[0])
+    return model().choose(context, position, found, before)
 
 
 def proposed(text: str, position: int, style: Style, follows_word: bool, has_address: bool) -> list[Proposal]:

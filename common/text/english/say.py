@@ -5,12 +5,12 @@ Each function yields the readings of one match of a shape; the names of their pa
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
-from common.text.choose import SpokenForm, read_table
+from common.text.choose import read_table
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, fraction, in_pairs, ordinal, pair, plural, year
+from common.text.shapes import Readings, reading
 
 TABLES = Path(__file__).parent / "tables"
 MONTHS = (
@@ -18,12 +18,6 @@ MONTHS = (
     "december",
 )  # fmt: skip
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
-Readings = Iterator[SpokenForm]
-
-
-def reading(parts: str, said: str | None) -> SpokenForm:
-    """A reading by the names of its parts, separated by spaces."""
-    return SpokenForm(tuple(parts.split()), said)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -34,7 +28,7 @@ def number(m: re.Match[str], style: Style) -> Readings:
     """12, 2024, 3.12, 1,200"""
     written = m[0]
     yield reading("cardinal", cardinal(written.replace("'", ",")))
-    if written.isdigit():
+    if written.isdecimal():
         yield from _whole(written)
     elif "." in written and not re.search("[, ']", written):
         yield from _decimal(*written.split("."))
@@ -139,7 +133,7 @@ def exponent(m: re.Match[str], style: Style) -> Readings:
 
 def hexadecimal(m: re.Match[str], style: Style) -> Readings:
     """0x1F"""
-    yield reading("code", " ".join(["zero x", *(cardinal(c) if c.isdigit() else style.letters(c) for c in m[1])]))
+    yield reading("code", " ".join(["zero x", *(cardinal(c) if c.isdecimal() else style.letters(c) for c in m[1])]))
 
 
 def points(m: re.Match[str], style: Style) -> Readings:
@@ -160,7 +154,7 @@ def telephone(m: re.Match[str], style: Style) -> Readings:
     if not 7 <= total <= 19 or len(groups) < 2 or m[0].count("/") > 1:
         return
     is_free = len(groups) > 2 and groups[0] == "1" and groups[1] in ("800", "900")
-    said = [digits(group) if group.isdigit() else group for group in groups]
+    said = [digits(group) if group.isdecimal() else group for group in groups]
     if is_free:
         said[1] = f"{digits(groups[1][0])} hundred"
     pause = " " if len(groups) == 2 and total == 7 else ", "
@@ -298,7 +292,7 @@ def height(m: re.Match[str], style: Style) -> Readings:
     """5'10"; 5'30" is a time."""
     yield reading("height", f"{cardinal(m[1])} feet {count(m[2])}")
     yield reading("height short", f"{cardinal(m[1])} {count(m[2])}")
-    if m[2].isdigit():
+    if m[2].isdecimal():
         one = "" if m[1] == "1" else "s"
         yield reading("duration", f"{cardinal(m[1])} minute{one} {cardinal(m[2])} seconds")
 
@@ -420,7 +414,7 @@ def clock(m: re.Match[str], style: Style) -> Readings:
     if not third:
         yield reading("ratio", f"{cardinal(first)} to {cardinal(second)}")
         yield reading("verse", f"{cardinal(first)} {cardinal(second)}")
-        if len(second) == 4 and second.isdigit():
+        if len(second) == 4 and second.isdecimal():
             yield reading("year", f"{cardinal(first)} {year(second)}")
         if first == second == "1":
             yield reading("meeting", "one on one")
@@ -526,7 +520,7 @@ def _fractions(top: str, bottom: str) -> Readings:
         yield reading(name, f"{cardinal(top)} {word} {cardinal(bottom)}")
     yield reading("pair", f"{_short(top)} {_short(bottom)}")
     yield reading("slash", f"{_short(top)} slash {_short(bottom)}")
-    if top.isdigit() and bottom.isdigit() and len(top + bottom) < 20 and int(bottom) > 1:
+    if top.isdecimal() and bottom.isdecimal() and len(top + bottom) < 20 and int(bottom) > 1:
         said = fraction(top, bottom)
         if " over " not in said:
             yield reading("fraction", said)

@@ -6,8 +6,9 @@ import unicodedata
 from common.text.english.electronic import MARKS
 from common.text.english.say import MONTHS
 from common.text.english.style import Style
-from common.text.english.words import SYMBOLS, is_roman, roman
+from common.text.english.words import SYMBOLS
 from common.text.numbers import cardinal, digits, fraction, ordinal, year
+from common.text.roman import is_roman, roman
 
 _AS_WRITTEN = ("currency", "money", "time", "unit", "measure", "address", "number", "spoken", "duration")
 INTERPRETATIONS = (

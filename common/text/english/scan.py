@@ -4,8 +4,9 @@ import re
 
 from common.text.choose import Proposal, SpokenForm
 from common.text.english import electronic, lexical, say, words
-from common.text.english.shapes import ALNUM, SIGN_ROWS, TokenShape, beside, either, matched, shape
+from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import LARGE, NUMBER, Style
+from common.text.shapes import TokenShape, beside, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers, with what stands against them
@@ -106,25 +107,26 @@ _MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month
 _LONG_SIGNS = re.compile(either(list(SIGN_ROWS)))
 _KEPT = SpokenForm(("sign",), None)
 
+_RAISED = "".join(map(chr, say.POWERS))
 SIGNS = (
-    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned),
+    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned, begins="".join(name[0] for name in say.PINNED)),
     shape("per", rf"/\s?(?P<count>[1-9]\d*(?:\.\d)?\s?)?(?P<unit>(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+){_POWER}"
-           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", say.per),
-    shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power),
-    shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power),
-    shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope),
-    shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute),
-    shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled),
-    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)", words.masked),
-    shape("handle", r"@([A-Za-z_]\w*)", electronic.handle),
-    shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag),
-    shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour),
-    shape("price", r"[$£€¥₹](?=/[A-Za-z])", say.price),
-    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", say.ticker),
-    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent),
+           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", say.per, begins="/"),
+    shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power, begins="^"),
+    shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power, begins=_RAISED),
+    shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope, begins=_RAISED),
+    shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute, begins="|"),
+    shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled, begins="*#"),
+    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)", words.masked, begins="*•"),
+    shape("handle", r"@([A-Za-z_]\w*)", electronic.handle, begins="@"),
+    shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag, begins="#"),
+    shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, begins="#"),
+    shape("price", r"[$£€¥₹](?=/[A-Za-z])", say.price, begins="$£€¥₹"),
+    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", say.ticker, begins="$"),
+    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent, begins=":;=8["),
 )  # fmt: skip
 
-_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "")
+_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "", "")
 _VARIABLE = shape("variable", electronic.VARIABLE, electronic.variable)
 
 
@@ -133,7 +135,7 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
     character = text[position]
     found: list[Proposal] = []
     may_be_address = has_address and not text[position - 1 : position].isalnum()
-    if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style)):
+    if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style, style.memory)):
         return named[:1]
     if _STOP.match(text, position):
         return []
@@ -141,18 +143,18 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
         if not begins_word:
             return []
         found = lexical.of_words(text, position, style)
-        return found + matched(_IN_LETTERS, text, position, style) if character.isupper() else found
+        return found + matched(_IN_LETTERS, text, position, style, style.memory) if character.isupper() else found
     if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
         return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
     if character.isdecimal() or any(map(str.isdecimal, text[position + 1 : position + 6])):
         begun = (
             _AT_SIGNS if not character.isdecimal() else _ALONE if _STANDS_ALONE.match(text, position) else _AT_DIGITS
         )
-        found = matched(begun, text, position, style)
+        found = matched(begun, text, position, style, style.memory)
         if (m := ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
             found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
     if not character.isdecimal():
-        found += matched(SIGNS, text, position, style)
+        found += matched(SIGNS, text, position, style, style.memory)
         if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
             own = [f"s={sign[0]}", f"s={sign[0]}{beside(text, position, sign.end())}"]
             silent = "sign" if beside(text, position, sign.end()) == "99" else "nothing"

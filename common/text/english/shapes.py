@@ -1,97 +1,12 @@
-"""What a token may look like: a pattern, the readings of a match, and what its form tells the model."""
+"""What several shapes of English need: signs and their readings."""
 
 import re
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
-from common.text.choose import Proposal, SpokenForm, read_table
-from common.text.english.say import TABLES, Readings, reading
-from common.text.english.style import Style
+from common.text.choose import SpokenForm, read_table
+from common.text.english.say import TABLES
+from common.text.shapes import reading
 
-_NEAR = 24  # characters in which a shape must have what it needs
 ALNUM = re.compile(r"[A-Za-z]{0,6}\d[A-Za-z]{0,6}(?!\w)")
 SIGN_ROWS: dict[str, list[SpokenForm]] = {}
 for _sign, _said, _kind in (([*row, "", ""])[:3] for row in read_table(TABLES / "signs.tsv")):
     SIGN_ROWS.setdefault(_sign, []).append(reading(f"{_kind} s:{_sign}", _said))
-
-
-class TokenShape(NamedTuple):
-    """What a token looks like, and the readings of a match; one of the characters of `needs` is near its beginning."""
-
-    name: str
-    pattern: re.Pattern[str]
-    readings: Callable[[re.Match[str], Style], Readings]
-    needs: str
-
-
-def shape(name: str, pattern: str, readings: Callable[[re.Match[str], Style], Readings], needs: str = "") -> TokenShape:
-    """A shape whose pattern is not compiled yet."""
-    return TokenShape(name, re.compile(pattern), readings, needs)
-
-
-def either(names: Iterable[str]) -> str:
-    """A pattern of any of some names, the longest first."""
-    return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-
-
-def matched(shapes: tuple[TokenShape, ...], text: str, position: int, style: Style) -> list[Proposal]:
-    """What the shapes propose for text[position:]."""
-    found: list[Proposal] = []
-    near = set(text[position : position + _NEAR])
-    seen = set()
-    for name, pattern, readings_of, needs in shapes:
-        if needs and near.isdisjoint(needs):
-            continue
-        m = pattern.match(text, position)
-        if m and m[0] and (name, m.end()) not in seen and (readings := list(readings_of(m, style))):
-            seen.add((name, m.end()))
-            found.append(Proposal(m.end(), own_features(name, m), readings))
-    return found
-
-
-def own_features(shape: str, m: re.Match[str]) -> list[str]:
-    """What the form of a token tells: its shape, the length and size of its numbers, its letters."""
-    found = [f"s={shape}"]
-    written = m[0]
-    numbers = re.findall(r"\d+(?:[.,]\d+)*", written[:40])
-    lengths = ",".join(str(min(len(n), 6)) for n in numbers)
-    found.append(f"{shape} len={lengths}")
-    for i, n in enumerate(numbers[:2]):
-        found += (f"{shape} {i}={n[:6]}", f"{shape} {i}:{_size(n)}")
-        if n[0] == "0":
-            found.append(f"{shape} {i}:pad")
-    if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit():
-        found += _compared(shape, int(numbers[0][:9]), int(numbers[1][:9]))
-    letters = re.sub(r"[\d.,]+", "0", written[:24])
-    found.append(f"{shape} form={letters}")
-    return found
-
-
-def _size(n: str) -> str:
-    if not n.isdigit():
-        whole, _, part = n.partition(".")
-        return f".{len(whole)}.{len(part)}{'<60' if part[:2] < '60' else ''}"
-    value = int(n[:9])
-    for limit in (0, 1, 12, 24, 31, 59, 99, 999, 1499, 1999, 2100):
-        if value <= limit:
-            return f"<={limit}{'00' if n.endswith('00') else ''}"
-    return ">"
-
-
-def _compared(shape: str, first: int, second: int) -> list[str]:
-    order = "<" if first < second else ">" if first > second else "="
-    found = [f"{shape} {order}", f"{shape} {first}/{second}"]
-    if first + second == 100:
-        found.append(f"{shape} sum=100")
-    if 1 <= first <= 12 and 1 <= second <= 31:
-        found.append(f"{shape} day{order}")
-    return found
-
-
-def beside(text: str, start: int, stop: int) -> str:
-    """What stands right beside a sign: a letter, a digit, a space."""
-
-    def kind(character: str) -> str:
-        return "9" if character.isdigit() else "a" if character.isalpha() else character
-
-    return kind(text[start - 1] if start else " ") + kind(text[stop] if stop < len(text) else " ")

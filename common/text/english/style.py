@@ -4,7 +4,9 @@ import functools
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from common.text.shapes import Memory
+from common.text.token import Token
 
 LETTER_A = "ay"
 """The letter, as opposed to the article."""
@@ -17,14 +19,6 @@ NUMBER = (
     r"|\d{1,3}(?:(?: \d{3}){2,9}| 000)(?![\d.,:/-])|\d+(?:\.\d+)?|\.\d+)"
 )
 LARGE = "hundred|thousand|million|billion|trillion"
-
-
-class Token(NamedTuple):
-    """A piece of a text, its class, and its words; None where the piece stands for itself."""
-
-    written: str
-    kind: str
-    spoken: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +36,11 @@ class Style:
     given: Mapping[int, Token] = field(default_factory=dict)
     """Tokens that are known already, by their place in the text."""
 
+    @property
+    def memory(self) -> Memory | None:
+        """Readings in this style, as far as it is one of the two common ones."""
+        return None if self.units else _MEMORIES[self.for_voice]
+
     def letters(self, word: str) -> str:
         """`word` letter by letter."""
         return " ".join(LETTER_A if self.for_voice and letter in "Aa" else letter for letter in word)
@@ -49,6 +48,9 @@ class Style:
     def half(self, letter: str) -> str:
         """am or pm."""
         return self.letters(letter.lower() + "m") if self.for_voice else f"{letter.lower()}m"
+
+
+_MEMORIES: dict[bool, Memory] = {False: {}, True: {}}
 
 
 @functools.lru_cache(maxsize=32)

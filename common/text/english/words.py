@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from common.text import pronounce
 from common.text.choose import SpokenForm, read_table
-from common.text.english.say import CURRENCIES, POWERS, TABLES, Readings, reading, units
+from common.text.english.say import CURRENCIES, POWERS, TABLES, units
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, ordinal, year
+from common.text.roman import is_roman, roman
+from common.text.shapes import Readings, reading
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Abbreviations
@@ -194,21 +196,6 @@ def name_and_capital(m: re.Match[str], style: Style) -> Readings:
 # ---------------------------------------------------------------------------------------------------------------------
 # Roman numerals
 
-_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_NUMERAL = re.compile("(?=.)(?:M{0,3})(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
-
-
-def roman(numeral: str) -> str:
-    """The digits of a Roman numeral: XIV → 14."""
-    values = [_VALUES[letter] for letter in numeral]
-    return str(sum(-value if value < max(values[i:]) else value for i, value in enumerate(values)))
-
-
-def is_roman(text: str) -> bool:
-    """Whether `text` is a Roman numeral in capitals."""
-    return bool(_NUMERAL.fullmatch(text))
-
-
 _NO_NUMERALS = frozenset("LCDMlcdm")  # which are initials, units and letters of lists
 
 
@@ -388,13 +375,13 @@ def power(m: re.Match[str], style: Style) -> Readings:
         minus = "minus " if exponent.startswith("-") else ""
         yield reading("power", f"to the power of {minus}{cardinal(plain) if plain else ''}")
     if plain := exponent.lstrip("-+"):
-        yield reading("index", cardinal(plain) if plain.isdigit() else style.letters(plain))
+        yield reading("index", cardinal(plain) if plain.isdecimal() else style.letters(plain))
 
 
 def absolute(m: re.Match[str], style: Style) -> Readings:
     """|x|, |a - b|"""
     signs = {"+": "plus", "-": "minus"}
-    said = [signs.get(t) or (cardinal(t) if t.isdigit() else style.letters(t)) for t in m[1] if not t.isspace()]
+    said = [signs.get(t) or (cardinal(t) if t.isdecimal() else style.letters(t)) for t in m[1] if not t.isspace()]
     yield reading("absolute", f"absolute value of {' '.join(said)}")
 
 

@@ -13,7 +13,8 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from common.audio.espeak import EspeakError, sentences_in_ipa
-from common.text.european import european_tokens, language_of
+from common.text.european.language import language_of
+from common.text.european.reader import european_tokens
 from common.text.mandarin import HAN
 from common.text.mandarin_reader import mandarin_tokens
 from common.text.numbers import in_words

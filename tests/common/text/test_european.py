@@ -2,7 +2,8 @@
 
 import pytest
 
-from common.text.european import european_tokens, is_abbreviation, language_of
+from common.text.european.language import is_abbreviation, language_of
+from common.text.european.reader import european_tokens
 
 SAID = {
     "de": {

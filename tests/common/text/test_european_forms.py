@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.text.european import european_tokens
+from common.text.european.reader import european_tokens
 from common.text.mandarin_reader import spoken_mandarin
 from tests.timing import assert_takes_less
 
@@ -26,7 +26,7 @@ CASES = {
         "1.000.000 Fans": "1.000.000 Fans",
         "5 + 3 = 8": "5 plus 3 gleich 8",
         "die 1920er": "die neunzehnhundertzwanziger",
-        "45k € p.a.": "45 tausend Euro pro Jahr",
+        "45k € p.a.": "45 tausend Euro pro Jahr.",
         "Er bekam > 50 %, x > 5": "Er bekam mehr als 50 Prozent, x größer als 5",
         "Kinder <12 Jahren; <b>5</b>": "Kinder weniger als 12 Jahren; <b>5</b>",
         "von 10 -> 20, a->5": "von 10 auf 20, a->5",
@@ -147,8 +147,8 @@ def test_mandarin_forms() -> None:
         ("de", "1/2 Stunde", "eine halbe Stunde"),
         ("de", "12 V und 5 A", "12 Volt und 5 Ampere"),
         ("de", "die Klasse 5 A", "die Klasse 5 A"),
-        ("de", "3:2 n. V.", "3 zu 2 nach Verlängerung"),
-        ("de", "Karl d. Gr.", "Karl der Große"),
+        ("de", "3:2 n. V.", "3 zu 2 nach Verlängerung."),
+        ("de", "Karl d. Gr.", "Karl der Große."),
         ("de", "als der 2. Weltkrieg begann", "als der zweite Weltkrieg begann"),
         ("de", "in der 2. Woche", "in der zweiten Woche"),
         ("de", "78 m², 2. OG", "78 Quadratmeter, zweites Obergeschoss"),

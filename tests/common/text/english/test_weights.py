@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.text.english.say import TABLES
+from common.text.european.language import TABLES as EUROPEAN
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -14,10 +15,11 @@ ROOT = Path(__file__).resolve().parents[4]
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_phrases_teach_the_weights_that_are_kept_to_the_last_bit(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "train_reader.py"), "--output", str(tmp_path / "weights.tsv")]
+    command = [sys.executable, str(ROOT / "scripts" / "train_reader.py"), "--output", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True)
-    assert (tmp_path / "weights.tsv").read_bytes() == (TABLES / "weights.tsv").read_bytes()
+    assert (tmp_path / "english.tsv").read_bytes() == (TABLES / "weights.tsv").read_bytes()
+    assert (tmp_path / "european.tsv").read_bytes() == (EUROPEAN / "weights.tsv").read_bytes()
 
 
 def test_weights_are_small() -> None:
-    assert (TABLES / "weights.tsv").stat().st_size <= 100_000
+    assert all((folder / "weights.tsv").stat().st_size <= 100_000 for folder in (TABLES, EUROPEAN))

@@ -1,0 +1,377 @@
+"""The readings that numbers, prices, times, dates and signs of European languages can have, for the model to choose.
+
+Each function yields the readings of one match of a shape. What is None stands for itself; espeak-ng counts figures.
+"""
+
+import re
+from collections.abc import Iterable
+
+from common.text.european.language import Language, without_article
+from common.text.european.numbers import (
+    Forms,
+    agreed,
+    counted,
+    figures,
+    gender,
+    genitive,
+    of_many,
+    ordinals,
+    year,
+)
+from common.text.numbers import in_words
+from common.text.roman import is_roman, roman
+from common.text.shapes import Readings, reading
+
+_NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]{1,30}(?:-[^\W\d_]{1,12})?)(?![\w'’])")
+
+
+def _each(forms: Forms) -> Readings:
+    return (reading(parts, said) for parts, said in forms.items())
+
+
+def noun_behind(text: str, position: int) -> str:
+    """The word behind a place, "" where there is none."""
+    noun = _NOUN.match(text, position)
+    return noun[1] if noun else ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Numbers
+
+
+def number(m: re.Match[str], language: Language) -> Readings:
+    """12, 1 234 567, 1'250, 1945, 10115, 2.1"""
+    written, code = m[0], language.code
+    plain = figures(written)
+    yield reading("number", plain if plain != written else None)
+    plain = re.sub(r"\.(?=\d{3}(?!\d))", "", plain)
+    if not plain.isdecimal():
+        if written.count(".") == 1 and "," not in written:
+            yield reading("version", written.replace(".", f" {language.said('say', 'dot')} "))
+        return
+    value = int(plain[:15])
+    noun = noun_behind(m.string, m.end())
+    yield from _each(
+        {part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"} if noun else {}
+    )
+    if len(written) == 4 and code in ("de", "nl") and 1100 <= value < 2000 and (said := year(value, language)) != plain:
+        yield reading("year", said)
+    if len(written) > 2 or written[0] == "0":
+        yield reading("digits", " ".join(plain))
+    if code in ("ru", "pl") and 0 < value < 32 and (of := genitive(value, language)):
+        yield reading("day", of)
+
+
+def elided(m: re.Match[str], language: Language) -> Readings:
+    """1 ora → un'ora"""
+    if (said := agreed(1, m[1], language).get("agreed", "")).endswith("'"):
+        yield reading("agreed", said)
+
+
+def points(m: re.Match[str], language: Language) -> Readings:
+    """3.2.1, 10.0.0.1:80"""
+    host, _, port = m[0].partition(":")
+    groups = host.split(".")
+    if len(groups) != 4 and all(len(group) == 3 for group in groups[1:]):
+        return  # 1.000.000
+    said = host.replace(".", f" {language.said('say', 'dot')} ")
+    yield reading("version", f"{said} {language.said('say', 'colon')} {port}" if port else said)
+
+
+def ordinal(m: re.Match[str], language: Language) -> Readings:
+    """2ª, 19e, 1er, 3-й"""
+    if said := language.said("ordinal", m[0]):
+        yield reading("ordinal", said)
+    elif len(m[1]) < 4:
+        for kind in language.rows["ending"][m[2]]:
+            yield from _each(ordinals(int(m[1]), language, kind[0]))
+
+
+_WITH_ORDINALS = frozenset(["de", "da", "no", "fi", "hu", "sl", "tr"])  # in the form that texts have most often
+
+
+def dotted(m: re.Match[str], language: Language) -> Readings:
+    """am 3. Mai, der 2. Weltkrieg, als 3."""
+    if language.code in _WITH_ORDINALS:
+        is_noun = language.code == "de" and not noun_behind(m.string, m.end())[:1].isupper()  # er wurde Dritter
+        for parts, said in ordinals(int(m[1]), language).items():
+            yield reading(parts, said[0].upper() + said[1:] if is_noun and parts != "ordinal n" else said)
+
+
+def decade(m: re.Match[str], language: Language) -> Readings:
+    """die 90er Jahre, ein 3er, die 1920er"""
+    said = in_words(int(m[1]), "de", "year" if len(m[1]) == 4 else "cardinal")
+    said = f"{said}er".replace("einser", "einer")
+    is_noun = (
+        len(m[1]) < 4 and noun_behind(m.string, m.end()) != "Jahre" and m.string[m.end() : m.end() + 6] != "-Jahre"
+    )
+    yield reading("decade", said[0].upper() + said[1:] if is_noun else said)
+
+
+def times(m: re.Match[str], language: Language) -> Readings:
+    """3x täglich"""
+    is_word = language.code == "de"
+    said = "ein" if m[1] == "1" and is_word else in_words(int(m[1]), "de", "cardinal") if is_word else m[1]
+    yield reading("times", language.said("say", "times").format(said))
+
+
+def telephone(m: re.Match[str], language: Language) -> Readings:
+    """030 123456, +49 30 12345; 01 42 68 53 00 in pairs"""
+    groups = re.findall(r"\d+", m[0])
+    if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or list(map(len, groups)) == [4, 4]:
+        return  # 1914-1918
+    plus = "plus " if m[0].startswith("+") else ""
+    yield reading("telephone", plus + ", ".join(map(" ".join, groups)))
+    if language.code == "fr":
+        yield reading("telephone pairs", plus + ", ".join(g if g[0] != "0" else " ".join(g) for g in groups))
+
+
+def numeral(m: re.Match[str], language: Language) -> Readings:
+    """Kapitel IV, Wilhelm II., Felipe VI, le XIXe siècle"""
+    yield reading("word", None)
+    if not is_roman(m[1]):
+        return
+    value, ending, code = int(roman(m[1])), m[2] or "", language.code
+    own = "" if ending in (".", "") and code != "de" else ending
+    if own in ("", "."):
+        yield reading("roman", str(value) + ("." if ending == "." else ""))
+    if (ending and code == "de") or ending not in ("", "."):
+        for parts, said in ordinals(value, language, "m").items():
+            article = {"": "der ", "n": "des "}.get(parts[8:], "")
+            if article or code != "de":
+                yield reading(f"king {parts}", f"{article if code == 'de' else ''}{said}")
+    elif code != "de":
+        article = {"nl": "de ", "sv": "den "}.get(code, "")
+        if value > int(language.said("say", "kings") or 99):  # Alfonso trece
+            return
+        for said in dict.fromkeys(form for kind in "mf" for form in ordinals(value, language, kind).values()):
+            yield reading("king f" if said[-1:] == "a" else "king", article + said + ending)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Measures and money
+
+
+def measure(m: re.Match[str], language: Language) -> Readings:
+    """5 kg, 1 h, 20 %, 6 J."""
+    rows = language.rows["unit"][m["unit"]]
+    for forms in rows:
+        unit = f" u:{forms[0].replace(' ', '_')}" if len(rows) > 1 else ""
+        yield from (reading(part + unit, said) for part, said in counted(m["number"], forms[0], language).items())
+
+
+def scaled(m: re.Match[str], language: Language) -> Readings:
+    """3,5 mln di euro, 2 millones"""
+    for part, said in counted(m["number"], language.said("scale", m["scale"]), language).items():
+        is_linked = re.match(r"\s(?:d[ei]l?|d')\b", m.string[m.end() : m.end() + 5])
+        yield reading(f"scaled{part[7:]}", re.sub(r" d[ei]\Z", "", said) if is_linked else said)
+
+
+def per(m: re.Match[str], language: Language) -> Readings:
+    """/kg, /Tag"""
+    between, unit = language.said("say", "per"), m[1].rstrip(".")
+    names = [row[0] for kind in ("per", "unit") for row in language.rows[kind].get(unit, ())] or [""]
+    for name in names:
+        forms = name.split("/")
+        one = forms[0].split(" ", 1)[-1] if len(forms) == 4 and language.code == "pl" else ""
+        one = one or (forms[1] if len(forms) == 4 else without_article(forms[0]) if len(forms) > 1 else name)
+        yield reading("per", f"{between} {one or unit}")
+
+
+def amount(m: re.Match[str], language: Language) -> Readings:
+    """$5, 12,50 €, 25,– €, CHF 1'250.–, 2,3 Mrd. €, € 5,-"""
+    sign = (m.groupdict().get("ahead") or m.groupdict().get("behind") or "€").replace("US$", "$").removesuffix(".")
+    sign = {"Fr": "CHF", "Euro": "€", "euro": "€", "euros": "€", "Euros": "€"}.get(sign, sign)
+    names = language.rows["currency"].get(sign) or language.rows["unit"].get(sign)
+    if not names:
+        return
+    forms, whole, cents = names[0][0], m["whole"], m["cents"] or ""
+    if m["scale"]:
+        scaled = counted(
+            whole + (f",{cents}" if cents.isdecimal() else ""), language.said("scale", m["scale"]), language
+        )
+        said = f"{next(iter(scaled.values()))} {of_many(forms, language)}"
+        yield reading("money", said.replace("de euros", "d'euros") if language.code == "fr" else said)
+        return
+    cases = counted(figures(whole), forms, language)
+    if cents in ("", "00") or not cents.isdecimal():
+        if cents or m.groupdict().get("ahead") or sign not in language.rows["unit"]:
+            yield from (reading(f"money{part[7:]}", said) for part, said in cases.items())
+        return
+    price = (language.rows["price"].get(sign) or language.rows["price"].get("€") or [["{} {}", "{}"]])[0]
+    value = int(cents) if len(cents) == 2 else cents
+    if not whole.strip("0.,") and len(cents) == 2:
+        yield reading("cents", price[1].format(value))
+    for part, said in cases.items():
+        yield reading(f"money{part[7:]}", price[0].format(said, value))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Times and dates
+
+
+def clock(m: re.Match[str], language: Language) -> Readings:
+    """14:30 Uhr, 14h30, 8.30"""
+    hours, minutes, code = int(m["hour"]), int(m["minute"]), language.code
+    if hours > 24 or not language.said("say", "clock"):
+        return
+    if code == "pl":
+        yield from _polish_clock(hours, minutes)
+        return
+    hour, one = str(hours), agreed(hours, "hora", language) if code in ("es", "pt") else {}
+    hour = one.get("agreed", hour)
+    name = language.said("say", "hour")
+    if code == "fr" and hours < 2:
+        hour, name = ("une" if hours == 1 else hour), "{} heure"
+    if not minutes:
+        yield reading("clock", name.format(hour))
+        yield reading("clock hour", hour)
+        return
+    minute = str(minutes) if minutes > 9 or code == "de" else f"0 {minutes}"
+    said = language.said("say", "clock").format(hour, minute)
+    said = re.sub(r"\A(une|0) heures", r"\1 heure", said)
+    yield reading("clock", said + (" minutes" if code == "fr" and m[0].endswith("min") else ""))
+
+
+def _polish_clock(hours: int, minutes: int) -> Readings:
+    words = (in_words(hours, "pl", "ordinal") or "").split()
+    for parts, ending, soft in (("clock", "a", "ia"), ("clock at", "ej", "iej")):
+        said = [re.sub(r"i\Z", soft, re.sub(r"y\Z", ending, word)) for word in words]
+        yield reading(parts, " ".join(said) + (f" {minutes}" if minutes else ""))
+
+
+def length(m: re.Match[str], language: Language) -> Readings:
+    """2:15:30 Std."""
+    parts = [int(part) for part in re.findall(r"\d+", m[0])]
+    if language.code == "de" and max(parts[1:]) < 60:
+        names = zip(parts, ("Stunde", "Minute", "Sekunde"), strict=True)
+        yield reading("length", " ".join(f"eine {name}" if n == 1 else f"{n} {name}n" for n, name in names))
+
+
+def date(m: re.Match[str], language: Language) -> Readings:
+    """24.12.2023, 1/5/2024, am 2.3., 2024-05-01"""
+    day, month, in_year = (int(m[name] or 0) for name in ("day", "month", "year"))
+    names, code = language.listed("months"), language.code
+    if not (names and 1 <= day <= 31 and 1 <= month <= 12):
+        return
+    said_year = year(in_year, language) if len(m["year"] or "") == 4 else m["year"] or ""
+    if code == "de":
+        said = in_words(day, "de", "ordinal") or ""
+        for ending in ("n", "", "r"):
+            yield reading(f"date {ending}".strip(), f"{said}{ending} {names[month - 1]} {said_year}".strip())
+        return
+    first = {"fr": "premier", "it": "primo", "pt": "primeiro"}.get(language.code) if day == 1 else None
+    ranked = in_words(day, "sv", "ordinal") if language.code == "sv" else None
+    said_day = first or genitive(day, language) or ranked or str(day)
+    form = language.said("say", "date")
+    form = form if m["year"] else re.sub(r"(?: de)? \{year\}.*", "", form)
+    yield reading("date", form.format(day=said_day, month=names[month - 1], year=said_year))
+
+
+def days(m: re.Match[str], language: Language) -> Readings:
+    """12 мая, 1985 r., 2020 г."""
+    said = genitive(int(m[1]), language)
+    if said and language.code == "pl":
+        yield reading("year", f"{said} roku")
+        yield reading("year in", re.sub(r"(i?)ego\b", lambda end: "im" if end[1] else "ym", said) + " roku")
+    elif said:
+        yield reading("year", f"{said} года")
+        yield reading("year in", re.sub(r"ьего\Z", "ьем", re.sub(r"ого\Z", "ом", said)) + " году")
+
+
+def month(m: re.Match[str], language: Language) -> Readings:
+    """5 janv. 2024, 3 mar 2024"""
+    short = m[1].lower()
+    cut = language.said("cut", short)
+    found = [name for name in language.listed("months") if name.startswith(short) or name == cut]
+    if len(found) == 1 and found[0] != short:
+        yield reading("month", found[0])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Fractions and signs
+
+
+def fraction(m: re.Match[str], language: Language) -> Readings:
+    """1/2, 2/3 der Gäste, 8/10 Punkten, 1 1/2 Std., 3/4 l"""
+    whole, top, bottom, unit = m["whole"] or "", int(m["top"]), int(m["bottom"]), m["unit"] or ""
+    forms = language.rows["unit"].get(unit, [[""]])[0][0].split("/")
+    one, many = (without_article(forms[0]) if len(forms) > 1 else forms[0]), forms[-1]
+    if not unit:
+        yield from _plain_fraction(m, top, bottom, language)
+        one = many = noun_behind(m.string, m.end())
+    if not 0 < top < bottom or "{}" in many or not one:
+        return
+    if not unit:
+        if whole and (top, bottom) == (1, 2) and language.code == "de":
+            yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb")
+        if (top, bottom) == (1, 2) and (half := language.said("half", gender(one, language))) and not whole:
+            yield reading("half", half)
+        return
+    if whole:
+        yield from _mixed(whole, top, bottom, one, many, forms[0], language)
+    elif (top, bottom) == (1, 2):
+        yield reading("half", f"{language.said('half', gender(one, language)) or language.said('half', 'm')} {one}")
+    elif part := _part(top, bottom, language):
+        yield reading("fraction", f"{part} {language.said('say', 'of parts')}{one}")
+
+
+def _plain_fraction(m: re.Match[str], top: int, bottom: int, language: Language) -> Readings:
+    if m["whole"]:
+        return
+    if of := language.said("say", "out of"):
+        yield reading("outof", f"{top} {of} {bottom}")
+    if 0 < top < bottom:
+        if language.code == "de" and bottom > 2:
+            part = (in_words(bottom, "de", "ordinal") or "").removesuffix("e") + "el"
+            yield reading("fraction", f"{'ein' if top == 1 else top} {part[0].upper() + part[1:]}")
+        elif said := language.said("fraction", f"{top}/{bottom}") or _part(top, bottom, language):
+            yield reading("fraction", said)
+
+
+def _mixed(whole: str, top: int, bottom: int, one: str, many: str, first: str, language: Language) -> Readings:
+    code = language.code
+    if (top, bottom) != (1, 2):
+        if code == "de" and (part := language.said("part", str(bottom))):
+            number_of, tops = in_words(int(whole), "de", "cardinal"), in_words(top, "de", "cardinal")
+            yield reading("fraction", f"{number_of} {tops} {part} {many}")
+        return
+    if code == "de":
+        yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb {many}")
+    elif half := language.said("half behind", gender(one, language)):
+        yield reading("half", f"{first if whole == '1' else f'{whole} {many}'} {half}")
+    elif half := language.said("say", "and a half"):
+        yield reading("half", f"{whole} {half} {many}")
+
+
+_ONE_PART = {"de": "ein", "fr": "un", "es": "un", "it": "un", "pt": "um", "nl": "een", "sv": "en"}
+_MANY_PARTS = {"it": "i", "fr": "s", "es": "s", "pt": "s"}
+
+
+def _part(top: int, bottom: int, language: Language) -> str:
+    """drei Viertel, tres cuartos"""
+    code, part = language.code, language.said("part", str(bottom))
+    if top == 1 or not part:
+        return f"{_ONE_PART[code]} {part}" if part else ""
+    several = part[:-1] + "i" if code == "it" else part if part.endswith("s") else part + _MANY_PARTS.get(code, "")
+    return f"{top} {several}"
+
+
+def sign(m: re.Match[str], language: Language) -> Readings:
+    """> 50 %, 10 → 20, 5 × 3, &, §"""
+    yield reading("sign", None)
+    for said, kind in language.rows["sign"][m[0].strip()]:
+        yield reading(kind, said)
+
+
+def electronic(m: re.Match[str], language: Language) -> Readings:
+    """info@muster.de → info at muster Punkt de"""
+    names = {"@": "at", ".": "dot", "/": "slash", "-": "dash", "_": "underscore"}
+    names = {written: language.said("say", name) for written, name in names.items()}
+    if not names["@"]:
+        return
+    parts: Iterable[str] = re.findall(r"[^\W\d_]+|\d+|.", re.sub(r"^https?://", "", m[0].rstrip("/")))
+    said = (
+        "w w w" if part == "www" else " ".join(part) if part.isdecimal() else names.get(part, part) for part in parts
+    )
+    yield reading("electronic", " ".join(said))

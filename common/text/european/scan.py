@@ -1,0 +1,232 @@
+"""What may stand at a place of a text in a European language."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from common.text.choose import Proposal, SpokenForm
+from common.text.european import say
+from common.text.european.language import WITH_ORDINAL_DOT, Language
+from common.text.european.numbers import gender
+from common.text.shapes import TokenShape, matched, shape
+
+_GROUPS = r"\d{1,3}(?:[ \u00a0\u202f'’]\d{3}){1,5}"
+_DOTS = r"\d{1,3}(?:\.\d{3}){1,5}"
+_NUMBER = rf"(?:(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d))(?:,\d{{1,9}}(?!\d))?|\d{{1,60}}(?:[.,]\d{{1,60}}(?!\d))?)"
+_AMOUNT = rf"(?P<whole>(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d)|\d{{1,15}}))(?:[.,](?P<cents>\d{{1,2}}(?!\d)|[-–—]+))?"
+_DATE = r"(?P<day>\d{1,2})(?P<mark>[./-])(?P<month>\d{1,2})(?P=mark)(?P<year>\d{4}%s)(?![\d/])"
+_HOUR = r"(?P<hour>\d{1,2})(?::|%s)(?P<minute>[0-5]\d)(?![\d:])"
+_HOURS = {
+    "de": (r"\.", r"(?:\s?Uhr\b)?"), "fr": (r"\s?h\s?", r"(?:\s?(?:h|min)(?!\w))?"),
+    "es": (r"\s?h\s?|\.", r"(?:\s?(?:h|hs|hrs|horas)\b\.?)?"), "it": (r"\.", ""), "pt": (r"\s?h\s?", r"(?:\s?h\b)?"),
+    "nl": (r"\.", r"(?:\s?(?:uur|u)\b)?"), "sv": (r"\.", ""), "pl": (r"\.", ""),
+}  # fmt: skip
+_ELECTRONIC = shape(
+    "electronic",
+    r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}|(?:https?://|www\.)[^\s<>\"]*[\w/]",
+    say.electronic,
+)
+_MAY_BE_ELECTRONIC = re.compile(r"\w@\w|://|www\.")
+
+
+@cache
+def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShape, ...]]:
+    """The shapes that begin with a digit, and those of signs and letters."""
+    code, scales = language.code, language.names("scale")
+    between, behind = _HOURS.get(code, ("(?!)", ""))
+    currencies = language.names("currency")
+    scale = rf"(?:\s?(?P<scale>{scales})(?![\w]))?"
+    money = shape("money", rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?", say.amount)
+    found = [
+        shape("number", _NUMBER, say.number),
+        shape("number", r"\d{1,60}", say.number),
+        shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, " /.-"),
+        shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, "."),
+        shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, ":"),
+        shape("clock", _HOUR % between + behind, say.clock, ":.h"),
+        shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "./-"),
+        shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "-"),
+        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{language.names('unit')})(?!\w)", say.measure),
+        shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount),
+        shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled),
+        shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/"),
+        shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ","),
+        shape("fraction", rf"(?:(?P<whole>\d{{1,3}})\s)?(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})(?![\w/])(?:\s?"
+              rf"(?P<unit>{language.names('unit')})(?!\w))?", say.fraction, "/"),
+        shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, "x×"),
+        shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " "),
+    ]  # fmt: skip
+    if endings := language.names("ending").replace("(?!)", ""):
+        mark = "[:-]" if code in ("sv", "ru") else r"\.?"
+        found.append(shape("ordinal", rf"(\d{{1,3}}){mark}({endings})(?!\w)", say.ordinal))
+    if code in WITH_ORDINAL_DOT:
+        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–]\s?\d|\Z))", say.dotted, "."))
+    if code == "de":
+        found.append(shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, "."))
+        found.append(shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "e"))
+    if code in ("ru", "pl"):
+        found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "гr"))
+    others = (
+        money,
+        shape("telephone", r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)", say.telephone),
+        shape("per", rf"/\s?((?:{language.names('unit', 'per')})|[^\W\d_]{{3,20}})(?!\w)", say.per, "/"),
+        shape("sign", rf"(?:{language.names('sign')})", say.sign),
+    )
+    return tuple(found), others
+
+
+_PIECE = re.compile(r"[^\W\d_]+|\d|[^\w\s]|\s+|_")
+_NUMERAL = (
+    shape("numeral", r"([IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z)|[IVX]{1,8}(?=[er.è]))(er?|re|ème|\.)?(?![\w'])", say.numeral),
+)
+_MONTH = (shape("month", r"([^\W\d_]{3,5})\.?(?!\w)", say.month),)
+_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
+_AFTER_A_DAY = re.compile(r"\d(?:er|º|°|\.|\sde)?\s\Z")
+_DAY_AHEAD = re.compile(r"([^\W\d_]{1,12})\.?\s?\Z")
+
+
+_FARTHEST = 60  # characters that are passed over in one piece
+
+
+def electronic(text: str, language: Language) -> dict[int, Proposal]:
+    """The electronic addresses of `text`, by their place."""
+    if not _MAY_BE_ELECTRONIC.search(text):
+        return {}
+    own = [SpokenForm(("text",), None)]
+    found = _ELECTRONIC.pattern.finditer(text)
+    return {m.start(): Proposal(m.end(), [], list(say.electronic(m, language)) or own) for m in found}
+
+
+def following(
+    text: str, position: int, language: Language, addresses: dict[int, Proposal]
+) -> tuple[int, list[Proposal]]:
+    """The next place where something may stand that does not stand for itself, and what."""
+    for m in _PIECE.finditer(text, position):
+        start = m.start()
+        if start > position + _FARTHEST:
+            return start, []
+        if start in addresses:
+            return start, [addresses[start]]
+        if m[0][0].isalpha():
+            found = _at_word(text, m, language)
+            if not found and (place := _suffixed(text, m, language)):
+                return place
+        elif m[0][0].isdecimal():
+            found = _at_digit(text, start, language)
+        else:
+            found = _at_sign(text, start, language) if not m[0].isspace() else []
+        if found:
+            return start, found
+    return len(text), []
+
+
+def _features(proposals: list[Proposal], text: str, language: Language) -> list[Proposal]:
+    """With what the language and the noun behind tell."""
+    found = []
+    for stop, own, readings in proposals:
+        noun = say.noun_behind(text, stop)
+        about = [language.code, *([f"g={gender(noun, language)}"] if noun else [])]
+        found.append(Proposal(stop, [*own, *about, *(f"{own[0]} {name}" for name in about)], readings))
+    return found
+
+
+_NOUNS = 48  # characters behind a match that its readings may depend on
+
+
+def _matched(shapes: Iterable[TokenShape], text: str, start: int, language: Language) -> list[Proposal]:
+    return matched(shapes, text, start, language, language.memory, _NOUNS)
+
+
+def _at_digit(text: str, start: int, language: Language) -> list[Proposal]:
+    shapes = _shapes(language)[0]
+    if text[start - 1 : start].isalpha() and start:
+        if not _VERSION.match(text, start):
+            return []
+        shapes = tuple(found for found in shapes if found.name in ("number", "points"))
+    return _features(_matched(shapes, text, start, language), text, language)
+
+
+def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
+    start, word = m.start(), m[0]
+    if start and text[start - 1].isalpha():
+        return []
+    found: list[Proposal] = []
+    if word in language.first_words:
+        found += _shorts(text, start, language)
+    if word[0] in "IVXLCDM" and word.rstrip("er").isupper():
+        found += _matched(_NUMERAL, text, start, language)
+    if 2 < len(word) < 6 and _AFTER_A_DAY.search(text[max(0, start - 6) : start]):
+        found += _matched(_MONTH, text, start, language)
+    if word in _codes(language):
+        found += _matched(_shapes(language)[1][:1], text, start, language)
+    if word in language.rows["sign"] and any(map(str.isdecimal, text[max(0, start - 2) : start + 3])):
+        found += _matched(_shapes(language)[1][3:], text, start, language)
+    if found:
+        found.insert(0, Proposal(m.end(), [*found[0].own, f"w={word}"], [SpokenForm(("word",), None)]))
+    return _features(found, text, language)
+
+
+def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
+    """What short forms may stand there, with and without the dot at their end."""
+    found = []
+    if short := language.short.match(text, start):
+        for written in dict.fromkeys((short[0], short[0].rstrip("."))):
+            readings = language.shorts.get(written.replace(" ", ""))
+            if readings and _may_stand(text, start, start + len(written), readings[0].parts[0], language):
+                own = ["s=short", f"w={written}", f"dot={written[-1] == '.'}", f"long={min(len(written), 5)}"]
+                if written in _WORD.findall(
+                    text[max(0, start - 12) : start] + " " + text[start + len(written) : start + 20]
+                ):
+                    own.append("twice")  # zo en zo
+                found.append(Proposal(start + len(written), own, readings))
+    return found
+
+
+def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) -> bool:
+    """Whether a short form has what its kind needs: a reference a number behind it, a unit of letters a per ahead."""
+    if kind == "reference":
+        return _NUMBERED.match(text, stop) is not None
+    return (
+        kind != "unit" or not text[start].isalpha() or text.endswith((f"{language.said('say', 'per')} ", "/"), 0, start)
+    )
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_NUMBERED = re.compile(r"\.?\s?[\dIVX]")
+
+
+@cache
+def _codes(language: Language) -> frozenset[str]:
+    """The words that an amount of money may begin with."""
+    return frozenset(["Fr", "US", *(re.split(r"\W", sign)[0] for sign in language.rows["currency"])])
+
+
+def _suffixed(text: str, m: re.Match[str], language: Language) -> tuple[int, list[Proposal]] | None:
+    """Hauptstr."""
+    for written, rows in language.rows["suffix"].items():
+        start = m.end() - len(written) + 1
+        if start > 0 and text.startswith(written, start) and text[start - 1].isalpha():
+            return start, [Proposal(m.end() + 1, [], [SpokenForm(("suffix",), rows[0][0])])]
+    return None
+
+
+def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
+    around = text[max(0, start - 2) : start + 4]
+    character, behind, ahead = text[start], text[start + 1 : start + 2], text[start - 1 : start] if start else ""
+    if not any(map(str.isalnum, around)):
+        return []
+    if character in "-–−" and behind.isalpha():
+        day = _DAY_AHEAD.search(text[max(0, start - 14) : start])
+        if not day or day[1].lower() not in _days(language):
+            return []
+    if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
+        return []
+    found = [*_matched(_shapes(language)[1], text, start, language), *_shorts(text, start, language)]
+    if found and not any(proposal.readings[0].said is None for proposal in found):
+        found.insert(0, Proposal(start + 1, found[0].own, [SpokenForm(("sign",), None)]))
+    return _features(found, text, language)
+
+
+@cache
+def _days(language: Language) -> frozenset[str]:
+    return frozenset(day.lower() for day in language.rows["day"])

@@ -1,0 +1,125 @@
+"""What a token may look like: a pattern, the readings of a match, and what its form tells the model."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from common.text.choose import Proposal, SpokenForm
+
+Readings = Iterator[SpokenForm]
+_NEAR = 24  # characters in which a shape must have what it needs
+
+
+def reading(parts: str, said: str | None) -> SpokenForm:
+    """A reading by the names of its parts, separated by spaces."""
+    return SpokenForm(tuple(parts.split()), said)
+
+
+class TokenShape(NamedTuple):
+    """What a token looks like, and the readings of a match.
+
+    One of the characters of `needs` is near its beginning, and it begins with one of `begins`, if these are known.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    readings: Callable[[re.Match[str], Any], Readings]
+    needs: str
+    begins: str
+
+
+def shape(
+    name: str, pattern: str, readings: Callable[[re.Match[str], Any], Readings], needs: str = "", begins: str = ""
+) -> TokenShape:
+    """A shape whose pattern is not compiled yet."""
+    return TokenShape(name, re.compile(pattern), readings, needs, begins)
+
+
+def either(names: Iterable[str]) -> str:
+    """A pattern of any of some names, the longest first."""
+    return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+
+
+Memory = dict[tuple[object, ...], list[SpokenForm]]
+"""Readings of matches, by all that they are made of."""
+_MOST_REMEMBERED = 20_000
+
+
+def matched(
+    shapes: Iterable[TokenShape], text: str, position: int, style: Any, memory: Memory | None = None, behind: int = 0
+) -> list[Proposal]:
+    """What the shapes propose for text[position:], read in a style or a language.
+
+    `memory` holds readings in this style, which depend on nothing but the match and so many characters `behind` it.
+    """
+    found: list[Proposal] = []
+    near = set(text[position : position + _NEAR])
+    seen = set()
+    first = text[position]
+    for name, pattern, readings_of, needs, begins in shapes:
+        if (begins and first not in begins) or (needs and near.isdisjoint(needs)):
+            continue
+        m = pattern.match(text, position)
+        if not m or not m[0] or (name, m.end()) in seen:
+            continue
+        key = (name, m[0], m.groups(), text[m.end() : m.end() + behind])
+        readings = memory.get(key) if memory is not None else None
+        if readings is None:
+            readings = list(readings_of(m, style))
+            if memory is not None:
+                if len(memory) > _MOST_REMEMBERED:
+                    memory.clear()
+                memory[key] = readings
+        if readings:
+            seen.add((name, m.end()))
+            found.append(Proposal(m.end(), own_features(name, m[0]), readings))
+    return found
+
+
+@lru_cache(maxsize=8192)
+def own_features(shape: str, written: str) -> list[str]:
+    """What the form of a token tells: its shape, the length and size of its numbers, its letters."""
+    found = [f"s={shape}"]
+    numbers = re.findall(r"\d+(?:[.,]\d+)*", written[:40])
+    lengths = ",".join(str(min(len(n), 6)) for n in numbers)
+    found.append(f"{shape} len={lengths}")
+    for i, n in enumerate(numbers[:2]):
+        found += (f"{shape} {i}={n[:6]}", f"{shape} {i}:{_size(n)}")
+        if n[0] == "0":
+            found.append(f"{shape} {i}:pad")
+    if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit():
+        found += _compared(shape, int(numbers[0][:9]), int(numbers[1][:9]))
+    letters = re.sub(r"[\d.,]+", "0", written[:24])
+    found.append(f"{shape} form={letters}")
+    return found
+
+
+def _size(n: str) -> str:
+    if not n.isdigit():
+        whole, _, part = n.partition(".")
+        return f".{len(whole)}.{len(part)}{'<60' if part[:2] < '60' else ''}"
+    value = int(n[:9])
+    for limit in (0, 1, 12, 24, 31, 59, 99, 999, 1499, 1999, 2100):
+        if value <= limit:
+            return f"<={limit}{'00' if n.endswith('00') else ''}"
+    return ">"
+
+
+def _compared(shape: str, first: int, second: int) -> list[str]:
+    order = "<" if first < second else ">" if first > second else "="
+    found = [f"{shape} {order}", f"{shape} {first}/{second}"]
+    if first + second == 100:
+        found.append(f"{shape} sum=100")
+    if 1 <= first <= 12 and 1 <= second <= 31:
+        found.append(f"{shape} day{order}")
+    return found
+
+
+def beside(text: str, start: int, stop: int) -> str:
+    """What stands right beside a sign: a letter, a digit, a space."""
+
+    def kind(character: str) -> str:
+        return "9" if character.isdigit() else "a" if character.isalpha() else character
+
+    return kind(text[start - 1] if start else " ") + kind(text[stop] if stop < len(text) else " ")
