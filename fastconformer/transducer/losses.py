@@ -129,11 +129,11 @@ def is_native(tensor: Tensor, shape: Sequence[int], options: TransducerLossOptio
     if _cuda_library.serves(tensor):
         if _cuda_library.can_compute(shape, options):
             return True
-        warn_slow(what, None)
+        warn_slow(what, "it has no kernel")
         return False
     if tensor.is_cpu and _loss_library.functions() is not None:
         return True
-    warn_slow(what, "cpu" if tensor.is_cpu else "cuda" if tensor.is_cuda else None)
+    warn_slow(what, _cuda_library.why_missing(tensor.device))
     return False
 
 

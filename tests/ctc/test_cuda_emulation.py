@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import ctc
-from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _loss_library, _native
+from ctc import _compiled_loss, _cuda_decode, _cuda_library, _loss_library, _native
 from ctc._library import LIBRARY
 from ctc._loss_library import LossOptions, TargetLabels, problem_of
 from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
 from tests import emulation
 from tests.ctc.losses import ours, random_batch, relative_error
-from tests.ctc.test_c_interface import EXECUTION_FAILED, INVALID_VALUE, CtcOptions, expected, ints, normal
+from tests.ctc.test_c_interface import INVALID_VALUE, CtcOptions, expected, ints, normal
 from tests.ctc.test_greedy import random_scores
 from tests.ctc.test_loss import (  # noqa: F401
     test_a_collapse_on_blank_is_exact,
@@ -88,7 +88,7 @@ def kernels() -> ctypes.CDLL:
 def device(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tensors of the CPU, whose loss the emulated kernels compute."""
     emulation.emulate(monkeypatch, _cuda_library, kernels)
-    monkeypatch.setattr(_cuda_loss, "serves", lambda logits: True)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: True)
     monkeypatch.setattr(_compiled_loss, "function", lambda: None)
     return "cpu"
 
@@ -308,10 +308,9 @@ def test_a_program_for_warp_ctc_gets_its_costs_and_gradients(kernels, dtype):
 def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
     for label in (-1, 0, 6):
         assert on_gpu(kernels, normal(4, 1, 6), [[label]], [4])[0] == INVALID_VALUE
-    size, one, on_cpu = ctypes.c_size_t(), ints([1]), CtcOptions(loc=0, num_threads=1)
-    assert kernels.get_workspace_size(one, one, 5, 1, on_cpu, ctypes.byref(size)) == EXECUTION_FAILED
-    assert kernels.get_workspace_size(one, ints([-1]), 5, 1, on_cpu, ctypes.byref(size)) == INVALID_VALUE
-    assert kernels.get_workspace_size(None, one, 5, 1, on_cpu, ctypes.byref(size)) == INVALID_VALUE
+    size, one, on_gpu_0 = ctypes.c_size_t(), ints([1]), CtcOptions(loc=1)
+    assert kernels.get_workspace_size(one, ints([-1]), 5, 1, on_gpu_0, ctypes.byref(size)) == INVALID_VALUE
+    assert kernels.get_workspace_size(None, one, 5, 1, on_gpu_0, ctypes.byref(size)) == INVALID_VALUE
     assert kernels.get_warpctc_version() == 2
 
 

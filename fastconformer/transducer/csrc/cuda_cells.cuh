@@ -10,61 +10,11 @@
 #pragma once
 
 #include "cuda_portable.cuh"
-#include "transducer_loss.h"
+#include "cuda_transducer.h"
 
 namespace transducer_cuda {
 
-using namespace ctc_cuda;
-
-constexpr int CELLS_PER_BLOCK = 8;  // a warp each
 constexpr int HELD = 8;             // logits that a lane reads at once
-
-enum State : int32_t {
-    FITTING,
-    INVALID,       // lengths or labels do not fit: NaN everywhere
-    NOT_A_NUMBER,  // a logit of its own is NaN or +infinity: NaN within its lengths
-};
-
-struct Outcome {
-    int64_t frames, labels;  // 0 if INVALID
-    double log_probability;  // of all paths
-    double skip_below;       // of cells with less of it
-    int32_t state;           // State
-};
-
-// Log-probabilities of the ways out of a cell, its softmax, and those of reaching it and of what is left from it on.
-enum Plane {
-    BLANK_PLANE,
-    LABEL_PLANE,
-    LARGEST_PLANE,  // of the logits of labels and blank
-    SUM_PLANE,      // of their exponentials relative to the largest
-    ALPHA_PLANE,
-    BETA_PLANE,
-    DURATION_PLANE  // the first of the durations'
-};
-
-struct Batch {
-    transducerProblem problem;  // whose `durations` are those of the host
-    int32_t durations[TRANSDUCER_MOST_DURATIONS];
-    const int64_t* targets;
-    Outcome* outcomes;  // [batch]
-    double* planes;     // [batch, planes, diagonals, positions]
-};
-
-static __host__ __device__ inline int64_t plane_doubles(const transducerProblem& p) {
-    return (p.frames + p.positions - 1) * p.positions;
-}
-static __host__ __device__ inline int64_t planes_doubles(const transducerProblem& p) {
-    return plane_doubles(p) * (DURATION_PLANE + p.duration_count);
-}
-
-// Lays `lattices` out from `base`, which may be null; returns its size.
-static inline size_t lay_out(const transducerProblem& p, char* base, Batch* b) {
-    const size_t outcomes = size_t(round_up(p.batch * int64_t(sizeof(Outcome)), 256));
-    b->outcomes = (Outcome*)base;
-    b->planes = (double*)(base + outcomes);
-    return outcomes + size_t(p.batch * planes_doubles(p)) * sizeof(double);
-}
 
 // One utterance's lattice.
 class Lattice {
@@ -176,7 +126,8 @@ static __device__ In* gradient_at(const transducerProblem& p, void* gradient, in
            c.position * p.gradient_position_stride;
 }
 
-static __global__ void __launch_bounds__(WARP)
+template <typename>
+__global__ void __launch_bounds__(WARP)
     begin_kernel(const __grid_constant__ Batch b, const int64_t* frame_counts, const int64_t* label_counts) {
     const transducerProblem& p = b.problem;
     const int64_t n = blockIdx.x, frames = frame_counts[n], labels = label_counts[n];
@@ -192,7 +143,7 @@ static __global__ void __launch_bounds__(WARP)
 }
 
 template <typename In>
-static __global__ void __launch_bounds__(CELLS_PER_BLOCK* WARP)
+__global__ void __launch_bounds__(CELLS_PER_BLOCK* WARP)
     read_kernel(const __grid_constant__ Batch b, const void* logits, int64_t first, int64_t count) {
     const transducerProblem& p = b.problem;
     const int64_t index = int64_t(blockIdx.x) * CELLS_PER_BLOCK + warp_index();

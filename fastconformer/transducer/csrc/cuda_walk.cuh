@@ -6,8 +6,6 @@
 
 namespace transducer_cuda {
 
-constexpr int MOST_WALK_THREADS = 512;
-
 // log of the sum of e^way(i) for i < count, in a fixed order.
 template <typename Way> static __device__ double log_of_sum(int count, Way way) {
     double most = -double(INFINITY), sum = 0;
@@ -48,7 +46,8 @@ static __device__ void walk_to_start(const Lattice& lattice) {
 }
 
 // Blocks beyond the batch, which are not there if the loss is all that is wanted, walk to the end.
-static __global__ void __launch_bounds__(MOST_WALK_THREADS)
+template <typename>
+__global__ void __launch_bounds__(MOST_WALK_THREADS)
     walk_kernel(const __grid_constant__ Batch b, double* losses) {
     const transducerProblem& p = b.problem;
     const bool is_forward = blockIdx.x >= p.batch;
@@ -71,7 +70,8 @@ static __global__ void __launch_bounds__(MOST_WALK_THREADS)
 }
 
 // As `skipped_below` of the CPU: relative to what other sequences have of the probability, without what sigma took off.
-static __global__ void __launch_bounds__(WARP) threshold_kernel(const __grid_constant__ Batch b) {
+template <typename>
+__global__ void __launch_bounds__(WARP) threshold_kernel(const __grid_constant__ Batch b) {
     const transducerProblem& p = b.problem;
     const int64_t n = blockIdx.x;
     const Lattice lattice(b, n);
