@@ -282,3 +282,22 @@ def test_a_network_too_large_for_the_kernels_is_decoded_on_the_processor(monkeyp
 
 def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
     emulation.sanitize_lattices(LIBRARY, tmp_path, count=20)
+
+
+@pytest.mark.parametrize(
+    ("frames", "labels"), [(200, 50), pytest.param(2000, 400, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)])]
+)
+@pytest.mark.parametrize(("durations", "scale"), [((), 3.0), (DURATIONS, 3.0), ((), 30.0), (DURATIONS, 0.03)])
+def test_float32_is_as_exact_as_float64_on_long_utterances(
+    frames: int, labels: int, durations: tuple[int, ...], scale: float, monkeypatch: pytest.MonkeyPatch
+):
+    random = torch.Generator().manual_seed(frames)
+    logits = scale * torch.randn(1, frames, labels + 1, 8 + len(durations), generator=random)
+    targets = torch.randint(0, 7, (1, labels), generator=random)
+    batch = (logits, targets, torch.tensor([frames]), torch.tensor([labels]))
+    options = {"sigma": 0.05, "skip_below": 0.0} if durations else {"skip_below": 0.0}
+    found, gradient = loss_tests.loss_and_gradient(batch, durations, **options)
+    monkeypatch.setattr(_cuda_library, "serves", lambda _: False)
+    expected, expected_gradient = loss_tests.loss_and_gradient((logits.double(), *batch[1:]), durations, **options)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(gradient.double(), expected_gradient, rtol=0, atol=2e-6)

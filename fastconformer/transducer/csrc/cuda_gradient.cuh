@@ -6,19 +6,14 @@
 namespace transducer_cuda {
 
 // Probability of going through a cell by each of its ways.
-struct Flows {
-    double blank, label;
+template <typename Real> struct Flows {
+    Real blank, label;
 };
 
-// Called by a warp, whose lanes have a duration each.
-static __device__ inline Flows flows_of(const Lattice& lattice, double log_probability, int64_t t, int64_t u) {
-    const double here = lattice.at(ALPHA_PLANE, t, u);
-    double blank = 0, label = 0;
-    for (int i = lane_index(); i < lattice.durations(); i += WARP) {
-        blank += exp(here + lattice.blank_to_end(t, u, i) - log_probability);
-        label += exp(here + lattice.label_to_end(t, u, i) - log_probability);
-    }
-    return {warp_sum(blank), warp_sum(label)};
+// By a blank and by a label of duration number i.
+template <typename Real>
+static __device__ inline Flows<Real> flows_of(const Lattice<Real>& lattice, Scaled<Real> here, int64_t t, int64_t u, int i) {
+    return {value_of(times(here, lattice.blank_to_end(t, u, i))), value_of(times(here, lattice.label_to_end(t, u, i)))};
 }
 
 // Calls value(k, logit) for the elements of a row, HELD of a lane at once, and writes what it returns.
@@ -58,14 +53,21 @@ __global__ void __launch_bounds__(CELLS_PER_BLOCK* WARP)
     if (outcome.state == INVALID || (is_own && outcome.state == NOT_A_NUMBER)) return fill_row(to, outputs, NAN);
     if (!is_own || outcome.log_probability == -double(INFINITY)) return fill_row(to, outputs, 0);
 
-    const Lattice lattice(b, c.utterance);
-    const Flows flows = flows_of(lattice, outcome.log_probability, c.frame, c.position);
+    const Lattice<Real> lattice(b, c.utterance);
+    const Scaled<Real> here = normalised(times(lattice.at(ALPHA_PLANE, c.frame, c.position), lattice.inverse_of_all()));
+    Flows<double> flows = {0, 0};
+    for (int i = lane_index(); i < lattice.durations(); i += WARP) {
+        const Flows<Real> one = flows_of(lattice, here, c.frame, c.position, i);
+        flows.blank += double(one.blank);
+        flows.label += double(one.label);
+    }
+    flows = {warp_sum(flows.blank), warp_sum(flows.label)};
     const double of_label = flows.label * (1 + p.fastemit), occupancy = flows.blank + of_label;
     if (!(occupancy > 0 && occupancy >= outcome.skip_below)) return fill_row(to, outputs, 0);
 
     const double scale = scales[c.utterance];
-    const Real largest = Real(lattice.at(LARGEST_PLANE, c.frame, c.position));
-    const Real factor = Real(scale * occupancy / lattice.at(SUM_PLANE, c.frame, c.position));
+    const Real largest = lattice.at(LARGEST_PLANE, c.frame, c.position).mantissa.value();
+    const Real factor = Real(scale * occupancy) / lattice.at(SUM_PLANE, c.frame, c.position).mantissa.value();
     const Real less_blank = Real(scale * flows.blank), less_label = Real(scale * of_label);
     const bool has_label = c.position < outcome.labels;
     const int64_t label = has_label ? b.targets[c.utterance * p.targets_stride + c.position] : -1;
@@ -74,12 +76,11 @@ __global__ void __launch_bounds__(CELLS_PER_BLOCK* WARP)
         const Real expected = exp(x - largest) * factor;
         return k == p.blank ? expected - less_blank : k == label ? expected - less_label : expected;
     });
-    const double of_durations = flows.blank + flows.label, here = lattice.at(ALPHA_PLANE, c.frame, c.position);
+    const double of_durations = flows.blank + flows.label;
     for (int i = lane_index(); i < p.duration_count; i += WARP) {
-        const double by_blank = exp(here + lattice.blank_to_end(c.frame, c.position, i) - outcome.log_probability);
-        const double by_label = exp(here + lattice.label_to_end(c.frame, c.position, i) - outcome.log_probability);
-        const double softmax = exp(lattice.at(DURATION_PLANE + i, c.frame, c.position));
-        from_real(to + p.classes + i, Real(scale * (of_durations * softmax - (by_blank + by_label))));
+        const Flows<Real> own = flows_of(lattice, here, c.frame, c.position, i);
+        const Real softmax = value_of(lattice.at(DURATION_PLANE + i, c.frame, c.position));
+        from_real(to + p.classes + i, Real(scale * (of_durations * double(softmax) - double(own.blank + own.label))));
     }
 }
 

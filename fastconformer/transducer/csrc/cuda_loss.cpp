@@ -89,8 +89,11 @@ transducerStatus transducer_walk_cuda(const transducerProblem* problem, double* 
     const int64_t threads = wanted < WARP ? WARP : wanted < MOST_WALK_THREADS ? wanted : MOST_WALK_THREADS;
     const Grid walks = {unsigned(p.loss_only ? p.batch : 2 * p.batch), unsigned(threads), 0};
     const Grid utterances = {unsigned(p.batch), WARP, 0};
-    return status_of(launch<walk_kernel<>>(walks, stream, b, losses) &&
-                     (p.loss_only || launch<threshold_kernel<>>(utterances, stream, b)));
+    const auto are_launched = [&](auto real) {
+        return launch<walk_kernel<decltype(real)>>(walks, stream, b, losses) &&
+               (p.loss_only || launch<threshold_kernel<decltype(real)>>(utterances, stream, b));
+    };
+    return status_of(p.type == TRANSDUCER_FLOAT64 ? are_launched(double()) : are_launched(float()));
 }
 
 transducerStatus transducer_loss_cuda(const transducerProblem* problem, const void* logits, const int64_t* targets,

@@ -28,7 +28,7 @@ struct Outcome {
     int32_t state;           // State
 };
 
-// Log-probabilities of the ways out of a cell, its softmax, and those of reaching it and of what is left from it on.
+// Probabilities of the ways out of a cell, its softmax, and those of reaching it and of what is left from it on.
 enum Plane {
     BLANK_PLANE,
     LABEL_PLANE,
@@ -44,30 +44,29 @@ struct Batch {
     int32_t durations[TRANSDUCER_MOST_DURATIONS];
     const int64_t* targets;
     Outcome* outcomes;  // [batch]
-    double* planes;     // [batch, planes, diagonals, positions]
+    void* planes;       // [batch, planes, diagonals, positions]: Scaled<float>, or of double logits <double>
 };
 
-static __host__ __device__ inline int64_t plane_doubles(const transducerProblem& p) {
+static __host__ __device__ inline int64_t plane_size(const transducerProblem& p) {
     return (p.frames + p.positions - 1) * p.positions;
 }
-static __host__ __device__ inline int64_t planes_doubles(const transducerProblem& p) {
-    return plane_doubles(p) * (DURATION_PLANE + p.duration_count);
-}
+static __host__ __device__ inline int64_t plane_count(const transducerProblem& p) { return DURATION_PLANE + p.duration_count; }
 
 // Lays `lattices` out from `base`, which may be null; returns its size.
 static inline size_t lay_out(const transducerProblem& p, char* base, Batch* b) {
     const size_t outcomes = size_t(round_up(p.batch * int64_t(sizeof(Outcome)), 256));
     b->outcomes = (Outcome*)base;
-    b->planes = (double*)(base + outcomes);
-    return outcomes + size_t(p.batch * planes_doubles(p)) * sizeof(double);
+    b->planes = base + outcomes;
+    const size_t scaled_bytes = p.type == TRANSDUCER_FLOAT64 ? 16 : 12;
+    return outcomes + size_t(p.batch * plane_count(p) * plane_size(p)) * scaled_bytes;
 }
 
 template <typename = void>
 __global__ void begin_kernel(const __grid_constant__ Batch b, const int64_t* frame_counts, const int64_t* label_counts);
 template <typename In>
 __global__ void read_kernel(const __grid_constant__ Batch b, const void* logits, int64_t first, int64_t count);
-template <typename = void> __global__ void walk_kernel(const __grid_constant__ Batch b, double* losses);
-template <typename = void> __global__ void threshold_kernel(const __grid_constant__ Batch b);
+template <typename Real> __global__ void walk_kernel(const __grid_constant__ Batch b, double* losses);
+template <typename Real> __global__ void threshold_kernel(const __grid_constant__ Batch b);
 template <typename In>
 __global__ void gradient_kernel(const __grid_constant__ Batch b, const void* logits, void* gradient, int64_t first,
                                 int64_t count, const double* scales);
