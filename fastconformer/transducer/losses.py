@@ -1,8 +1,8 @@
 """The losses of transducers from logits: RNN-T (Graves 2012) and TDT (Xu et al., ICML 2023).
 
 Alpha and beta are float64 on a CPU, whatever the logits are; on a GPU they are pairs of floats with exponents of their
-own, as exact. Both are native (`csrc/`): the loss reads the logits once, backward once more, where the gradient is not negligible. Elsewhere
-plain torch computes the same (`plain_losses.py`).
+own, as exact. Both are native (`csrc/`): the loss reads the logits once, backward once more, where the gradient is not
+negligible. Elsewhere plain torch computes the same (`plain_losses.py`).
 
 Shapes: B utterances, T frames, L labels of the longest target, U positions: L + 1, W outputs: V labels and blank, and
 for TDT one more per duration.

@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import ctc
 from ctc import _compiled_loss, _cuda_decode, _cuda_library, _loss_library, _native
@@ -320,6 +321,44 @@ def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
 @pytest.mark.slow
 def test_random_lattices_pass_under_sanitizers(tmp_path):
     emulation.sanitize_lattices(LIBRARY, tmp_path, count=40)
+
+
+# What the driver is asked for
+
+
+class Allocations(TorchDispatchMode):
+    """Counts tensors that are made without values."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function.overloadpacket.__name__ in ("empty", "empty_strided", "empty_like", "new_empty", "zeros")
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_loss_is_six_launches_and_three_allocations_and_waits_for_nothing():
+    logits, *rest = random_batch(60, 12, 28, 3)
+    emulation.counts_of(LIBRARY)
+    arguments, gradient = TargetLabels(*rest, 12), torch.empty_like(logits)
+    with Allocations() as allocations:
+        loss = _cuda_library.run(logits, arguments, LossOptions(reduction="mean"), gradient)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits) == (6, 0, 0)
+    assert allocations.count <= 3
+    _cuda_library.scale(gradient, torch.ones_like(loss))
+    assert emulation.counts_of(LIBRARY).launches == 1
+
+
+def test_greedy_decoding_and_alignment_are_two_launches_and_wait_for_nothing():
+    logits_BSV, frames_B = random_scores(3, 12, 5), torch.tensor([12, 12, 9])
+    emulation.counts_of(LIBRARY)
+    with Allocations() as allocations:
+        _cuda_decode.greedy(logits_BSV, frames_B, 0)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits, allocations.count) == (2, 0, 0, 2)
+    _cuda_decode.viterbi(logits_BSV, torch.ones(3, 2, dtype=torch.int32), frames_B, torch.tensor([2, 1, 0]), 0)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits) == (2, 0, 0)
 
 
 # Autograd on the device

@@ -301,3 +301,26 @@ def test_float32_is_as_exact_as_float64_on_long_utterances(
     expected, expected_gradient = loss_tests.loss_and_gradient((logits.double(), *batch[1:]), durations, **options)
     torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)
     torch.testing.assert_close(gradient.double(), expected_gradient, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_step_of_the_decoder_is_three_launches_and_one_a_layer(layers: int, monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(layers=layers)
+    of_a_step = 3 + layers
+    for steps in (1, 4, 16):
+        monkeypatch.setattr(_cuda_decoder, "STEPS_AT_ONCE", steps)
+        decode = Decoder(weights)
+        emulation.counts_of(LIBRARY)
+        decode(encoded_BSC, frames_B)
+        counts = emulation.counts_of(LIBRARY)
+        assert (counts.copies, counts.waits) == (0, 0)
+        assert counts.launches > of_a_step * steps
+        assert (counts.launches - 2 - layers - 1) % (of_a_step * steps) == 0
+
+
+def test_a_loss_is_four_launches_and_its_gradient_one_and_neither_waits():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    emulation.counts_of(LIBRARY)
+    loss_tests.loss_and_gradient(batch, DURATIONS)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits) == (5, 0, 0)
