@@ -1,4 +1,4 @@
-"""Calls the CUDA side of the native loss through ctypes, on the current stream, with workspace from torch's allocator.
+"""Calls the CUDA side of the native library by ctypes, on the current stream, with workspace from torch's allocator.
 
 Nothing here waits for the device, so that a loss may be captured in a CUDA graph. Shapes: T frames, B utterances,
 V classes.
@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from ctc import native as native_code
-from ctc._library import load_cuda
+from ctc._library import LIBRARY, load_cpu
 from ctc._loss_library import SUCCESS, TYPES, CTCProblem, LossOptions, TargetLabels, problem_of, refused, wrong_option
+from ctc.native import kernels
 
 WORKSPACE_ALIGNMENT = 256
 FUNCTIONS = {
@@ -29,9 +30,9 @@ FUNCTIONS = {
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The CUDA library with its functions declared, or None where it was never built."""
-    found = load_cuda()
-    return None if found is None else declare(found)
+    """The native library, whose functions for CUDA are declared, or None where it was never built."""
+    found = load_cpu()
+    return None if found is None else declare(kernels.use(LIBRARY, found))
 
 
 def declare(found: ctypes.CDLL) -> ctypes.CDLL:
@@ -39,9 +40,17 @@ def declare(found: ctypes.CDLL) -> ctypes.CDLL:
     return native_code.declare(found, FUNCTIONS)
 
 
-def is_available() -> bool:
-    """Whether the CUDA library is built."""
-    return library() is not None
+def serves(tensor: Tensor) -> bool:
+    """Whether the kernels compute with tensors of this device: of a GPU that they are compiled for."""
+    return tensor.is_cuda and why_missing(tensor.device) is None
+
+
+def why_missing(device: torch.device) -> str | None:
+    """Why there are no kernels for a device; None where there are, and for a CPU, which has its own."""
+    if device.type != "cuda":
+        return None if device.type == "cpu" else f"there are none for {device.type}"
+    major, minor = torch.cuda.get_device_capability(device)
+    return kernels.why_missing(LIBRARY, 10 * major + minor)
 
 
 def run(
@@ -113,10 +122,10 @@ def scale(gradient_TBV: Tensor, by: Tensor) -> None:
 
 
 def native() -> ctypes.CDLL:
-    """The CUDA library; RuntimeError where it was never built."""
+    """The library; RuntimeError where it was never built."""
     found = library()
     if found is None:
-        raise RuntimeError("the CUDA library is not built: run `python -m ctc.build` where nvcc is on the PATH")
+        raise RuntimeError(f"{LIBRARY.cpu} is missing: run `{LIBRARY.command}`")
     return found
 
 

@@ -1,17 +1,11 @@
-"""What the CUDA library computes of the loss, and what is checked before. Shapes: T frames, B utterances, V classes."""
+"""What is checked before the loss is computed on a GPU. Shapes: T frames, B utterances, V classes."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ctc import _cuda_library
 from ctc._loss_library import LossOptions, TargetLabels, check
-
-
-def serves(logits_TBV: Tensor) -> bool:
-    """Whether the CUDA library computes this loss."""
-    return logits_TBV.is_cuda and _cuda_library.is_available()
 
 
 def check_on_host(

@@ -16,7 +16,7 @@ from ctc.inputs import length_tensor
 def collapsed(log_probs_BSV: Tensor, frames_B: Tensor | np.ndarray | Sequence[int], blank: int) -> Tensor:
     """What `collapsed_in_torch` gives, by the CUDA library where it is built. Raises ValueError."""
     frames_B = length_tensor(frames_B, log_probs_BSV.shape[0], name="greedy: frames_B")
-    if log_probs_BSV.is_cuda and _cuda_library.is_available():
+    if _cuda_library.serves(log_probs_BSV):
         return _cuda_decode.greedy(log_probs_BSV, frames_B, blank)
     return collapsed_in_torch(log_probs_BSV.detach(), frames_B, blank)
 

@@ -4,7 +4,6 @@ import ctypes
 import functools
 import warnings
 from pathlib import Path
-from typing import Literal
 
 from ctc import native
 
@@ -20,11 +19,6 @@ def load_cpu() -> ctypes.CDLL | None:
     return native.load(LIBRARY)
 
 
-def load_cuda() -> ctypes.CDLL | None:
-    """The CUDA library, or None where it is not built and cannot be."""
-    return native.load_cuda(LIBRARY)
-
-
 def include_dir() -> Path:
     """The folder of the C headers, for compilers: `cc -I"$(python -c 'import ctc; print(ctc.include_dir())')"`."""
     return LIBRARY.package / "include"
@@ -38,8 +32,7 @@ def library_file() -> Path:
 
 
 @functools.cache
-def warn_slow(what: str, missing: Literal["cpu", "cuda"] = "cpu", *, computes_in: str = "torch") -> None:
-    """Says, once per process and purpose, that `what` runs without a kernel: its library is missing."""
-    file = LIBRARY.cuda if missing == "cuda" else LIBRARY.cpu
-    reason = f"{file} is missing; `{LIBRARY.command}` makes it"
-    warnings.warn(f"{what} runs in plain {computes_in}, which is slower: {reason}", SlowPathWarning, stacklevel=4)
+def warn_slow(what: str, why: str | None = None, *, computes_in: str = "torch") -> None:
+    """Says, once per purpose, that `what` runs without a kernel, and why: by default its library is missing."""
+    why = why or f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
+    warnings.warn(f"{what} runs in plain {computes_in}, which is slower: {why}", SlowPathWarning, stacklevel=4)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from ctc import _cuda_library, _cuda_loss, _loss_library, reference
+from ctc import _cuda_library, _loss_library, reference
 from ctc._library import warn_slow
 from ctc._loss_library import LossOptions, TargetLabels
 from ctc.memory import GradientPool, gradient_like, readable
@@ -125,7 +125,7 @@ def _compute(
     logits_TBV = readable(logits_TBV)
     if scale_B is not None:
         scale_B = scale_B.to(torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32).contiguous()
-    if _cuda_loss.serves(logits_TBV):
+    if _cuda_library.serves(logits_TBV):
         return _cuda_library.run(logits_TBV, labels, options, gradient_TBV, scale_B)
     if _loss_library.is_available() and logits_TBV.device.type == "cpu":
         return _loss_library.run(logits_TBV, labels, options, gradient_TBV, scale_B)
@@ -259,7 +259,7 @@ def _scaled(gradient_TBV: Tensor, by: Tensor) -> Tensor:
         factor = by if by.dim() == 0 else by[:, None]
         return torch.where(gradient_TBV == 0, 0, gradient_TBV * factor.to(gradient_TBV.dtype))
     by = by.detach()
-    if gradient_TBV.is_cuda and _cuda_library.is_available():
+    if _cuda_library.serves(gradient_TBV):
         _cuda_library.scale(gradient_TBV, by)  # whether it is needed only the device knows
         return gradient_TBV
     if bool((by == 1).all()):
@@ -294,7 +294,7 @@ class _Underivable(torch.autograd.Function):
 def _plain_loss(
     logits_TBV: Tensor, labels: TargetLabels, options: LossOptions, gradient_TBV: Tensor | None, scale_B: Tensor | None
 ) -> Tensor:
-    warn_slow("ctc_loss", "cpu" if logits_TBV.is_cpu else "cuda")
+    warn_slow("ctc_loss", _cuda_library.why_missing(logits_TBV.device))
     _loss_library.check(logits_TBV, labels.on_host(), options)
     with torch.enable_grad():
         wide = torch.float64 if logits_TBV.dtype == torch.float64 else torch.float32

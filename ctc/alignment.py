@@ -160,7 +160,7 @@ def viterbi_with_gaps(
 
 
 def _viterbi(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int) -> Spans:
-    if log_probs_BSV.is_cuda and _cuda_library.is_available():
+    if _cuda_library.serves(log_probs_BSV):
         found = _cuda_decode.viterbi(log_probs_BSV, targets_BU, frames_B, lengths_B, blank)
         return Spans(*(tensor.cpu() for tensor in found))
     library = _native.load()

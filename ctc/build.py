@@ -1,6 +1,6 @@
 """Builds the native library of `ctc`: `python -m ctc.build`, at install or after a change of the sources.
 
-`ctc/native` says what is compiled how. `--cuda all` compiles for all GPUs that nvcc knows, in a few minutes.
+`ctc/native` says what is compiled how. `--cuda all` compiles the kernels for all GPUs ahead of their first use.
 """
 
 from ctc._library import LIBRARY

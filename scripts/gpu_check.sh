@@ -36,12 +36,15 @@ wav2vec2="-m wav2vec2.benchmark configs/wav2vec2/%s.toml --device cuda --sides o
 transcribing="--batch_sizes 1 16 --seconds 6.54 --warmup 5 --repeats 30"
 shortenings="[2,(8,2),2] [2,(8,3),2] [2,(8,4),2] [2,(8,6),2]"
 
-# name | limit in seconds | arguments of python, or a bash script's
+sanitizer="compute-sanitizer --error-exitcode 1 --target-processes all --tool"
+kernels="-m pytest -q -m gpu tests/ctc/test_cuda.py tests/fastconformer/test_cuda.py"
+
+# name | limit in seconds | arguments of python, or a command of compute-sanitizer
 steps=(
   "build|110|-m ctc.build --cuda present"
   "transducer_build|30|-m fastconformer.transducer.build --cuda present"
-  "memcheck|180|bash ctc/csrc/test/sanitize_cuda.sh memcheck"
-  "racecheck|180|bash ctc/csrc/test/sanitize_cuda.sh racecheck"
+  "memcheck|180|$sanitizer memcheck $python $kernels"
+  "racecheck|180|$sanitizer racecheck $python $kernels"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"
   "trainings|560|-m pytest -m gpu tests/device/test_cuda.py"
   "ctc|200|-m benchmarks.ctc_cuda"
@@ -112,7 +115,7 @@ slow_rows() {
 run_step() {
   local name="$1" limit="$2" start=$SECONDS status=0 verdict=ok command
   read -ra command <<< "$3"  # in words, none of which is a pattern for files: [2,(8,4),2]
-  [ "${command[0]}" = bash ] || command=("$python" "${command[@]}")
+  [ "${command[0]}" = compute-sanitizer ] || command=("$python" "${command[@]}")
   echo "gpu_check: $name (at most $limit s)"
   timeout --kill-after=5 "$limit" "${command[@]}" || status=$?
   case $status in

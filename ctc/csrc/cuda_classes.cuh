@@ -1,7 +1,8 @@
 // The positions of a transcript grouped by class, so that the occupancies of a class are added up in a fixed order.
 #pragma once
 
-#include "cuda_batch.cuh"
+#include "cuda_ctc.h"
+#include "cuda_portable.cuh"
 
 namespace ctc_cuda {
 

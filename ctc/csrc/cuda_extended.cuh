@@ -7,13 +7,12 @@
 // left for every frame is alpha beta / Z, the probability of being in a state.
 #pragma once
 
-#include "cuda_batch.cuh"
+#include "cuda_ctc.h"
+#include "cuda_portable.cuh"
 
 namespace ctc_cuda {
 
 constexpr int64_t IMPOSSIBLE_EXPONENT = -(int64_t(1) << 50);
-constexpr int EXTENDED_THREADS = 256;
-constexpr size_t EXTENDED_SHARED_BYTES = 40 * 1024;
 
 struct Number {
     double mantissa;
@@ -216,7 +215,7 @@ template <typename In> class ExtendedLattice {
     int side = 0;
 };
 
-template <typename In> static __global__ void __launch_bounds__(EXTENDED_THREADS) extended_kernel(const __grid_constant__ Batch b) {
+template <typename In> __global__ void __launch_bounds__(EXTENDED_THREADS) extended_kernel(const __grid_constant__ Batch b) {
     CTC_DYNAMIC_SHARED(shared);
     const int64_t n = blockIdx.x;
     const Outcome outcome = b.workspace.outcomes[n];

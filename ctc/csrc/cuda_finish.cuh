@@ -1,11 +1,10 @@
 // What comes after the rows: the losses, their reduction, and what backward does to a gradient.
 #pragma once
 
-#include "cuda_batch.cuh"
+#include "cuda_ctc.h"
+#include "cuda_portable.cuh"
 
 namespace ctc_cuda {
-
-constexpr int FINISH_THREADS = 1024;
 
 static __device__ inline void set_real(void* values, int64_t i, int32_t type, double value) {
     if (type == CTC_FLOAT64)
@@ -42,7 +41,7 @@ template <typename In> static __device__ void fill_with_nan(const Batch& b, int6
 }
 
 // One block; a warp an utterance.
-template <typename In> static __global__ void __launch_bounds__(FINISH_THREADS) finish_kernel(const __grid_constant__ Batch b) {
+template <typename In> __global__ void __launch_bounds__(FINISH_THREADS) finish_kernel(const __grid_constant__ Batch b) {
     __shared__ int64_t invalid[FINISH_THREADS / WARP];
     const ctcProblem& p = b.problem;
     int64_t first_invalid = p.batch;
@@ -67,11 +66,9 @@ template <typename In> static __global__ void __launch_bounds__(FINISH_THREADS) 
     if (b.invalid && lane_index() == 0) *b.invalid = first_invalid < p.batch ? first_invalid : -1;
 }
 
-constexpr int SCALE_THREADS = 256;
-
 // A gradient of 0 stays 0, whatever it is multiplied with: that of an infinite loss must not become NaN.
 template <typename In>
-static __global__ void __launch_bounds__(SCALE_THREADS)
+__global__ void __launch_bounds__(SCALE_THREADS)
     scale_kernel(const __grid_constant__ ctcProblem p, void* gradient, const void* by, int64_t by_stride) {
     using Real = typename Computed<In>::type;
     if (by_stride == 0 && ((const Real*)by)[0] == Real(1)) return;

@@ -13,19 +13,6 @@
 
 namespace ctc_cuda {
 
-template <int K, int W> struct Shape {
-    static constexpr int TEAM = W * WARP;  // threads of a direction
-    static constexpr int HELPERS = W < 8 ? 4 * WARP : 0;  // where they would take registers that the others need: all
-    static constexpr int THREADS = 2 * TEAM + HELPERS;
-    static constexpr int DEPTH = W <= 2 ? 8 : 16 / W;
-    static constexpr int VECTOR = K < 4 ? K : 4;  // floats a copy
-    static constexpr int PARTS = K / VECTOR;
-    static constexpr int RING = DEPTH * 3 * K * TEAM;  // floats: emissions, blanks and labels of the other team
-    static constexpr size_t SHARED_BYTES = 2 * RING * sizeof(float);
-    static constexpr int64_t PAIRS = int64_t(K) * TEAM;
-    static_assert(PAIR_MULTIPLE % K == 0 && W <= MOST_TEAM_WARPS && THREADS <= 1024, "");
-};
-
 enum Team { FORWARD, BACKWARD, HELPER };
 
 template <int N> struct alignas(4 * N) FloatVector {
@@ -89,7 +76,7 @@ template <int K, int W, bool STARS> class Walker {
                 next_blanks = blank_emissions<TEAM>(step / WARP + 1);
             }
             const float q_blank = __shfl_sync(ALL_LANES, blanks, int(step % WARP));
-            __pipeline_wait_prior(S::DEPTH - 1);
+            wait_for_copies<S::DEPTH - 1>();
             if (step > 0 && step % FRAMES_PER_RESCALE == 0) rescale<TEAM>(step);
             if (TEAM == FORWARD)
                 advance(step, q_blank);
@@ -128,7 +115,7 @@ template <int K, int W, bool STARS> class Walker {
     template <Team TEAM> __device__ float blank_emissions(int64_t block_of_steps) const {
         const int64_t step = block_of_steps * WARP + lane_index();
         const bool exists = step < frames && (TEAM == FORWARD || step > 0);
-        return exists ? statistics[emission_of<TEAM>(step)].x : 0;
+        return exists ? statistics[emission_of<TEAM>(step)].blank : 0;
     }
 
     __device__ float* slot(int64_t step, int kind, int part) const {
@@ -138,7 +125,7 @@ template <int K, int W, bool STARS> class Walker {
 
     __device__ void copy(int64_t step, int kind, const float* from) const {
         for (int part = 0; part < S::PARTS; part++)
-            __pipeline_memcpy_async(slot(step, kind, part), from + part * S::VECTOR, S::VECTOR * sizeof(float));
+            copy_ahead<S::VECTOR * int(sizeof(float))>(slot(step, kind, part), from + part * S::VECTOR);
     }
 
     template <Team TEAM, bool MEETS> __device__ void fetch(int64_t step, int64_t end) const {
@@ -150,7 +137,7 @@ template <int K, int W, bool STARS> class Walker {
                 copy(step, 2, row + stride);
             }
         }
-        __pipeline_commit();
+        close_copies();
     }
 
     __device__ void read(int64_t step, int kind, float values[K]) const {
@@ -294,10 +281,10 @@ static __device__ inline void add_up_statistics(const FrameStatistics* frames, i
     float smallest = 1;
     for (int64_t t = lane_index(); t < count; t += WARP) {
         const FrameStatistics frame = frames[t];
-        blank_sum += frame.x;
-        references += frame.y;
-        label_sum += frame.z;
-        smallest = smaller_of(smallest, frame.w);
+        blank_sum += frame.blank;
+        references += frame.reference;
+        label_sum += frame.sum_of_labels;
+        smallest = smaller_of(smallest, frame.smallest);
     }
     references = warp_sum(references);
     label_sum = warp_sum(label_sum);
@@ -327,7 +314,7 @@ static __device__ bool is_certain(const Batch& b, int64_t n, const Outcome& outc
     return __syncthreads_and(is_good);
 }
 
-template <int K, int W, bool STARS> static __global__ void __launch_bounds__(Shape<K, W>::THREADS, 1)
+template <int K, int W, bool STARS> __global__ void __launch_bounds__(Shape<K, W>::THREADS, 1)
     lattice_kernel(const __grid_constant__ Batch b) {
     using S = Shape<K, W>;
     CTC_DYNAMIC_SHARED(rings);

@@ -1,23 +1,16 @@
-// What all CUDA sources begin with: the language itself, or its emulator on the processor (csrc/test/cuda_emulator.h),
-// the types of the caller, and sums and maxima over a warp.
+// What all kernels begin with: the language itself, or its emulator on the processor (csrc/test/cuda_emulator.h), and sums
+// and maxima over a warp. Nothing is included but C's headers, so that NVRTC needs no other files.
 //
 // Sums are taken in an order that depends on nothing but what is summed: never on the batch, its padding, or the number
-// of threads. nvcc gets --fmad=false, so that every multiplication and addition is fused exactly where it says fmaf.
+// of threads. NVRTC gets --fmad=false, so that every multiplication and addition is fused exactly where it says fmaf.
 #pragma once
 
+#include "cuda_types.h"
+
 #if defined(CTC_EMULATED)
-#include "test/cuda_emulator.h"
 #define CTC_UNROLL
 #else
-#include <cuda_fp16.h>
-#include <cuda_pipeline.h>
-#include <cuda_runtime.h>
-#include <math.h>
-#include <stdint.h>
-
 #define CTC_UNROLL _Pragma("unroll")
-#define CTC_LAUNCH(kernel, blocks, threads, shared_bytes, stream, ...) \
-    kernel<<<blocks, threads, shared_bytes, stream>>>(__VA_ARGS__)
 #define CTC_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 // A barrier for some of the warps of a block; 0 is that of __syncthreads.
@@ -25,33 +18,35 @@ static __device__ inline void named_barrier(unsigned id, unsigned threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Beyond 48 KB, with what the kernel itself declares, a block's shared memory must be asked for.
-template <typename Kernel> static cudaError_t allow_shared(Kernel kernel, size_t bytes) {
-    if (bytes <= 40 * 1024) return cudaSuccess;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes));
+// Copies to shared memory that are waited for by groups, from sm_80 on. Of 16 bytes the first cache is passed by.
+template <int BYTES> static __device__ inline void copy_ahead(void* to, const void* from) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "");
+#if __CUDA_ARCH__ >= 800
+    const unsigned shared = unsigned(__cvta_generic_to_shared(to));
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared), "l"(from), "n"(BYTES) : "memory");
+#else
+    for (int i = 0; i < BYTES / 4; i++) ((float*)to)[i] = ((const float*)from)[i];
+#endif
 }
-
-// Whether a block may ask for so much beside the 2 KB that a kernel may declare itself: Turing has 64 KB, all later
-// architectures 99 KB and more.
-static inline bool fits_shared(size_t bytes) {
-    int device = 0, most = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
-           bytes + 2048 <= size_t(most);
+static __device__ inline void close_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
 }
-
+// Until all groups but the last `KEPT` have arrived.
+template <int KEPT> static __device__ inline void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(KEPT) : "memory");
+#endif
+}
 #endif
 
 namespace ctc_cuda {
 
-constexpr int WARP = 32;
 constexpr unsigned ALL_LANES = ~0u;
-
-struct Half { uint16_t bits; };
-struct Bfloat { uint16_t bits; };
-
-template <typename In> struct Computed { using type = float; };
-template <> struct Computed<double> { using type = double; };
 
 static __device__ inline float to_real(float x) { return x; }
 static __device__ inline double to_real(double x) { return x; }
@@ -59,8 +54,12 @@ static __device__ inline float to_real(Bfloat x) { return __uint_as_float(uint32
 static __device__ inline void from_real(float* p, float x) { *p = x; }
 static __device__ inline void from_real(double* p, double x) { *p = x; }
 static __device__ inline void from_real(Bfloat* p, float x) {  // to nearest, ties to even
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(x));
+#else
     const uint32_t bits = __float_as_uint(x);
     p->bits = x != x ? 0x7fc0 : uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
 }
 #if defined(CTC_EMULATED)
 static inline float to_real(Half x) {
@@ -73,8 +72,14 @@ static inline void from_real(Half* p, float x) {
     memcpy(p, &half, 2);
 }
 #else
-static __device__ inline float to_real(Half x) { return __half2float(__ushort_as_half(x.bits)); }
-static __device__ inline void from_real(Half* p, float x) { p->bits = __half_as_ushort(__float2half_rn(x)); }
+static __device__ inline float to_real(Half x) {
+    float real;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(real) : "h"(x.bits));
+    return real;
+}
+static __device__ inline void from_real(Half* p, float x) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->bits) : "f"(x));
+}
 #endif
 
 static __device__ inline int lane_index() { return int(threadIdx.x % WARP); }
@@ -110,7 +115,5 @@ static __device__ inline unsigned warp_max_bits(unsigned x) {
     return __reduce_max_sync(ALL_LANES, x);
 #endif
 }
-
-static __host__ __device__ inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace ctc_cuda

@@ -1,7 +1,8 @@
 // What comes before the lattice: checks, and the emissions of every frame.
 #pragma once
 
-#include "cuda_batch.cuh"
+#include "cuda_ctc.h"
+#include "cuda_portable.cuh"
 
 namespace ctc_cuda {
 
@@ -40,8 +41,6 @@ static __device__ inline Claim claim_of(const Batch& b, int64_t n) {
     return claim;
 }
 
-constexpr int PREPARE_THREADS = 128;
-
 // Copies the labels without the stars between them, marks where these stood, and returns how many labels are left. A
 // label that is no class becomes blank. Called by a whole block.
 static __device__ inline int64_t take_stars_out(const Batch& b, int64_t n, const Claim& claim, int64_t given) {
@@ -69,7 +68,7 @@ static __device__ inline int64_t take_stars_out(const Batch& b, int64_t n, const
     return left;
 }
 
-static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(const __grid_constant__ Batch b) {
+template <typename> __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(const __grid_constant__ Batch b) {
     const ctcProblem& p = b.problem;
     const int64_t n = blockIdx.x;
     const Claim claim = claim_of(b, n);
@@ -121,8 +120,6 @@ static __device__ inline float exp_of_parts(float x, float rest) {
     return e > 0 ? fmaf(e, rest, e) : 0;
 }
 
-constexpr int FRAMES_PER_BLOCK = 8;
-
 struct Frame {
     int64_t utterance, frame;
 };
@@ -135,7 +132,7 @@ static __device__ inline Frame frame_of(const ctcProblem& p, int64_t index) {
 
 // log sum_k exp x(k) of the frames of utterances with stars, which take all classes together.
 template <typename In>
-static __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP) star_sums_kernel(const __grid_constant__ Batch b) {
+__global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP) star_sums_kernel(const __grid_constant__ Batch b) {
     using Real = typename Computed<In>::type;
     const ctcProblem& p = b.problem;
     const int64_t index = int64_t(blockIdx.x) * FRAMES_PER_BLOCK + warp_index();
@@ -162,7 +159,7 @@ static __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP) star_sums_kerne
     b.workspace.normalisers[n * p.frames + t] = has_odd ? double(NAN) : log_sum;
 }
 
-template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP) emissions_kernel(const __grid_constant__ Batch b) {
+template <typename In> __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP) emissions_kernel(const __grid_constant__ Batch b) {
     const ctcProblem& p = b.problem;
     const int64_t index = int64_t(blockIdx.x) * FRAMES_PER_BLOCK + warp_index();
     if (index >= p.batch * p.frames) return;
@@ -201,7 +198,7 @@ template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK
     smallest = warp_min(smallest);
     if (lane_index() == 0)
         b.workspace.statistics[n * p.frames + t] =
-            make_float4(blank_emission, has_odd ? float(NAN) : reference, sum, smallest);
+            {blank_emission, has_odd ? float(NAN) : reference, sum, smallest};
 }
 
 }  // namespace ctc_cuda

@@ -13,13 +13,6 @@
 
 namespace ctc_cuda {
 
-constexpr int CHUNKS = 6;            // a thread holds so many,
-constexpr int CHUNK_BYTES = 16;      // in a block each of so many bytes, as computed, of neighbouring classes
-constexpr int ROW_THREADS = 256;     // of a block that takes one frame
-constexpr int64_t WARP_CLASSES = WARP * CHUNKS;
-template <typename In>
-constexpr int64_t HELD_CLASSES = ROW_THREADS * CHUNKS * CHUNK_BYTES / int64_t(sizeof(typename Computed<In>::type));
-
 // Blocks of a processor at once, which bounds the registers of a thread.
 template <typename In> constexpr int MOST_BLOCKS = sizeof(In) == 8 ? 1 : 3;
 
@@ -286,7 +279,7 @@ static __device__ void compute_row(const Batch& b, int64_t n, int64_t t, const R
     if (is_dominated && rank == 0) from_real(to + dominant, gradient(others, Real(0), Real(1)));
 }
 
-template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP, MOST_BLOCKS<In>)
+template <typename In> __global__ void __launch_bounds__(FRAMES_PER_BLOCK* WARP, MOST_BLOCKS<In>)
     warp_rows_kernel(const __grid_constant__ Batch b) {
     const int64_t index = int64_t(blockIdx.x) * FRAMES_PER_BLOCK + warp_index();
     if (index >= b.problem.batch * b.problem.frames) return;
@@ -295,7 +288,7 @@ template <typename In> static __global__ void __launch_bounds__(FRAMES_PER_BLOCK
 }
 
 template <typename In, bool IS_HELD>
-static __global__ void __launch_bounds__(ROW_THREADS, MOST_BLOCKS<In>) block_rows_kernel(const __grid_constant__ Batch b) {
+__global__ void __launch_bounds__(ROW_THREADS, MOST_BLOCKS<In>) block_rows_kernel(const __grid_constant__ Batch b) {
     __shared__ uint64_t partial[ROW_THREADS / WARP];
     const Frame frame = frame_of(b.problem, int64_t(blockIdx.x));
     compute_row<In, ROW_THREADS, IS_HELD>(b, frame.utterance, frame.frame, RowTeam<ROW_THREADS>{partial});

@@ -1,13 +1,10 @@
 // What the decoders on CUDA do with a row of scores: its best label and its normaliser.
 #pragma once
 
-#include "ctc.h"
-#include "ctc_decode.h"
+#include "cuda_ctc.h"
 #include "cuda_portable.cuh"
 
 namespace ctc_cuda {
-
-constexpr int ROWS_PER_BLOCK = 8;  // a warp a row
 
 template <typename In>
 static __device__ inline const In* scores_at(const ctc_scores& scores, int64_t item, int64_t frame) {
@@ -52,17 +49,6 @@ static __device__ inline double log_exp_sum(const In* row, int64_t size, typenam
     double sum = 0;
     for (int64_t k = lane_index(); k < size; k += WARP) sum += exp(to_real(row[k]) - best);
     return log(warp_sum(sum));
-}
-
-static __host__ __device__ inline unsigned blocks_of_rows(int64_t rows) {
-    return unsigned((rows + ROWS_PER_BLOCK - 1) / ROWS_PER_BLOCK);
-}
-
-static inline bool are_valid(const ctc_scores* scores, int32_t type, const int64_t* frames, int32_t blank) {
-    if (!scores || scores->batch < 0 || scores->frames < 0 || scores->vocabulary < 1) return false;
-    if (scores->vocabulary > INT32_MAX || double(scores->batch) * double(scores->frames) > INT32_MAX) return false;
-    if ((!frames && scores->batch > 0) || (!scores->data && scores->batch * scores->frames > 0)) return false;
-    return type >= CTC_FLOAT32 && type <= CTC_BFLOAT16 && blank >= 0 && blank < scores->vocabulary;
 }
 
 static __device__ inline int64_t bounded(int64_t length, int64_t most) {

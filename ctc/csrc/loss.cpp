@@ -2,7 +2,6 @@
 #include "ctc.h"
 
 #include "processor.h"
-#include "status.h"
 #include "utterance.h"
 
 #include <math.h>
@@ -179,57 +178,6 @@ void compute_all(const Batch& b, UtteranceLoss kernel, char* memory) {
 #endif
 }
 
-template <typename Real>
-ctcStatus_t compute_compatible(const Real* activations, Real* gradients, const int* flat_labels,
-                               const int* label_lengths, const int* input_lengths, int alphabet_size, int minibatch,
-                               Real* costs, void* workspace, const ctcProblem& problem) {
-    if (!activations || !flat_labels || !label_lengths || !input_lengths || !costs || !workspace ||
-        alphabet_size <= 0 || minibatch <= 0)
-        return CTC_STATUS_INVALID_VALUE;
-    return ctc_loss(&problem, activations, gradients, flat_labels, input_lengths, label_lengths, nullptr, costs,
-                    nullptr, workspace, nullptr);
-}
-
-ctcProblem compatible_problem(const int* label_lengths, const int* input_lengths, int alphabet_size, int minibatch,
-                              const ctcOptions& options, int32_t type) {
-    ctcProblem p = {};
-    for (int n = 0; label_lengths && input_lengths && n < minibatch; n++) {
-        if (input_lengths[n] > p.frames) p.frames = input_lengths[n];
-        if (label_lengths[n] > p.longest_target) p.longest_target = label_lengths[n];
-        p.targets_count += label_lengths[n] > 0 ? label_lengths[n] : 0;
-    }
-    p.batch = minibatch;
-    p.classes = alphabet_size;
-    p.blank = options.blank_label;
-    p.logits_frame_stride = p.gradient_frame_stride = int64_t(minibatch) * alphabet_size;
-    p.logits_batch_stride = p.gradient_batch_stride = alphabet_size;
-    p.type = type;
-    p.flags = CTC_UNDERFLOW;
-#if defined(_OPENMP)
-    p.threads = options.num_threads ? int32_t(options.num_threads) : omp_get_max_threads();
-#else
-    p.threads = 1;
-#endif
-    return p;
-}
-
-ctcStatus_t compatible_workspace(const int* label_lengths, const int* input_lengths, int alphabet_size, int minibatch,
-                                 const ctcOptions& options, int32_t type, size_t* size_bytes) {
-    if (!label_lengths || !input_lengths || !size_bytes || alphabet_size <= 0 || minibatch <= 0)
-        return CTC_STATUS_INVALID_VALUE;
-    if (options.loc != CTC_CPU) return CTC_STATUS_EXECUTION_FAILED;
-    const ctcProblem problem =
-        compatible_problem(label_lengths, input_lengths, alphabet_size, minibatch, options, type);
-    const ctcStatus_t status = ctc_loss_workspace(&problem, size_bytes);
-    // The caller's memory may have any alignment.
-    *size_bytes += SCRATCH_ALIGNMENT;
-    return status;
-}
-
-void* aligned(void* p) {
-    return (void*)(((uintptr_t)p + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT);
-}
-
 }  // namespace
 
 ctcStatus_t ctc_loss_workspace(const ctcProblem* problem, size_t* bytes) {
@@ -264,36 +212,4 @@ ctcStatus_t ctc_loss(const ctcProblem* problem, const void* logits, void* gradie
     compute_all(batch, kernel, (char*)workspace);
     if (reduced) reduce(batch, reduced);
     return CTC_STATUS_SUCCESS;
-}
-
-ctcStatus_t compute_ctc_loss(const float* activations, float* gradients, const int* flat_labels,
-                             const int* label_lengths, const int* input_lengths, int alphabet_size, int minibatch,
-                             float* costs, void* workspace, ctcOptions options) {
-    if (options.loc != CTC_CPU) return CTC_STATUS_EXECUTION_FAILED;
-    const ctcProblem problem =
-        compatible_problem(label_lengths, input_lengths, alphabet_size, minibatch, options, CTC_FLOAT32);
-    return compute_compatible(activations, gradients, flat_labels, label_lengths, input_lengths, alphabet_size,
-                              minibatch, costs, aligned(workspace), problem);
-}
-
-ctcStatus_t compute_ctc_loss_double(const double* activations, double* gradients, const int* flat_labels,
-                                    const int* label_lengths, const int* input_lengths, int alphabet_size,
-                                    int minibatch, double* costs, void* workspace, ctcOptions options) {
-    if (options.loc != CTC_CPU) return CTC_STATUS_EXECUTION_FAILED;
-    const ctcProblem problem =
-        compatible_problem(label_lengths, input_lengths, alphabet_size, minibatch, options, CTC_FLOAT64);
-    return compute_compatible(activations, gradients, flat_labels, label_lengths, input_lengths, alphabet_size,
-                              minibatch, costs, aligned(workspace), problem);
-}
-
-ctcStatus_t get_workspace_size(const int* label_lengths, const int* input_lengths, int alphabet_size, int minibatch,
-                               ctcOptions options, size_t* size_bytes) {
-    return compatible_workspace(label_lengths, input_lengths, alphabet_size, minibatch, options, CTC_FLOAT32,
-                                size_bytes);
-}
-
-ctcStatus_t get_workspace_size_double(const int* label_lengths, const int* input_lengths, int alphabet_size,
-                                      int minibatch, ctcOptions options, size_t* size_bytes) {
-    return compatible_workspace(label_lengths, input_lengths, alphabet_size, minibatch, options, CTC_FLOAT64,
-                                size_bytes);
 }

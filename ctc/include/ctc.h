@@ -136,8 +136,18 @@ CTC_API ctcStatus_t ctc_loss(const ctcProblem* problem, const void* logits, void
                              const void* input_lengths, const void* target_lengths, const void* scale, void* losses,
                              void* reduced, void* workspace, int64_t* invalid);
 
-/* ---- The same on CUDA, in libctc_cuda. There the compatible functions above want CTC_GPU, and wait for the stream
- * before they return, since their labels, lengths and costs are in host memory; those below never wait. ---- */
+/* ---- The same on CUDA. With CTC_GPU the compatible functions above wait for the stream before they return, since their
+ * labels, lengths and costs are in host memory; those below never wait. libcuda is loaded at the first launch; no other
+ * part of CUDA is needed. CTC_STATUS_EXECUTION_FAILED: there is no device, or no kernel for it. ---- */
+
+/* Where kernels are: `folder` holds sm_90/NAME.cubin of every architecture, as `python -m ctc.build --cuda all` leaves it,
+ * and prints it. `make`, unless NULL, is called for a file that is missing, and answers 0 when it is there. `libcuda`
+ * names the driver, and is NULL for the usual one. To be called before anything is launched. */
+CTC_API void ctc_cuda_use(const char* folder, int (*make)(const char* kernel, int32_t architecture, const char* file),
+                          const char* libcuda);
+
+/* The name of a kernel; NULL where there are not so many. */
+CTC_API const char* ctc_cuda_kernel(int32_t index);
 
 /* Bytes of workspace for `ctc_loss_cuda`: depends on frames, batch, classes, longest_target and type alone. */
 CTC_API ctcStatus_t ctc_loss_cuda_workspace(const ctcProblem* problem, size_t* bytes);

@@ -205,7 +205,7 @@ CTC_DECODE_API int ctc_beam_stream_result(int64_t vocabulary, const ctc_scorer *
                                           double *acoustic, double *external, int32_t *count, int32_t *start,
                                           int32_t *end, float *log_probs, float *entropies);
 
-/* ---- On CUDA, in libctc_cuda: all pointers but `scores` are to the device's memory, as is scores->data; all work goes
+/* ---- On CUDA, with the kernels that ctc_cuda_use of ctc.h says: all pointers but `scores` are to the device's memory, as is scores->data; all work goes
  * to `stream`, and nothing waits. `type` is a ctcType of ctc.h; scores->is_double means nothing. Workspaces are aligned
  * to 64 bytes. Lengths out of range are cut to it. ---- */
 struct CUstream_st;

@@ -4,15 +4,17 @@
     native.build(LIBRARY)             # what there are compilers for; says what was not built and why
     native.command_line(LIBRARY)      # the same as a command, with --sanitize, --cuda, --compiler, --force
     library = native.load(LIBRARY)    # a ctypes.CDLL, built at the first use; None: compute without it
+    kernels.use(LIBRARY, library)     # its CUDA kernels are compiled at their first launch, by NVRTC
 
 `NativeLibrary` says which files become what. Needs neither torch nor numpy; only the binding needs torch.
 """
 
-from ctc.native.building import BuildReport, build, command_line
+from ctc.native.building import BuildReport, build
+from ctc.native.command import command_line
 from ctc.native.compilers import BuildError, find_compiler
 from ctc.native.declaring import declare, fields
 from ctc.native.library import NativeLibrary
-from ctc.native.loading import load, load_binding, load_cuda, threads
+from ctc.native.loading import load, load_binding, threads
 from ctc.native.streams import current_stream
 
 __all__ = [
@@ -27,6 +29,5 @@ __all__ = [
     "find_compiler",
     "load",
     "load_binding",
-    "load_cuda",
     "threads",
 ]

@@ -1,14 +1,8 @@
 """Builds a native library: nothing where sources, flags and compiler are those of the last build."""
 
-import argparse
-import contextlib
-import fcntl
 import hashlib
 import os
-import shutil
-import sys
 import sysconfig
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -16,13 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from ctc._interruption import EndedByTheUser
 from ctc.native import compilers
 from ctc.native.compilers import BuildError, run
-from ctc.native.library import NativeLibrary, can_write
+from ctc.native.library import NativeLibrary, alone, can_write
 
 Sanitizer = Literal["address", "thread"]
-Cuda = Literal["none", "present", "all"]
 
 
 @dataclass
@@ -45,20 +37,18 @@ def build(
     *,
     compiler: str | None = None,
     sanitize: Sanitizer | None = None,
-    cuda: Cuda = "none",
     binding: bool = True,
     force: bool = False,
 ) -> BuildReport:
     """Builds what this machine has compilers for; processes that build at the same time wait for each other.
 
     `compiler` names the C++ compiler (default: $CXX, else the first of g++, clang++, c++ on the PATH). `sanitize`
-    builds the test programs instead of the library. `cuda`: for no GPU, for those that are here, for all there are.
-    `binding`: whether the binding is built where there are its source and torch. Raises `BuildError` when a compiler
-    fails.
+    builds the test programs instead of the library. `binding`: whether the binding is built where there are its source
+    and torch. Raises `BuildError` when a compiler fails.
     """
     report = BuildReport()
     found = compilers.find_compiler(compiler)
-    with _alone(library.place(".lock")):
+    with alone(library.place(".lock")):
         if found is None:
             names = ", ".join(compilers.COMPILERS)
             report.absent.append(f"{library.cpu.name}: no C++ compiler ({names}) on the PATH; set CXX to name one")
@@ -71,40 +61,7 @@ def build(
             _build_with_binding(library, report, found, force)
         else:
             _build_cpu(library, report, found, library.cpu, library.sources(), force=force)
-        if sanitize is None and cuda != "none" and library.sources("*.cu"):
-            _build_cuda(library, report, cuda, force)
     return report
-
-
-def command_line(*libraries: NativeLibrary) -> None:
-    """The command of a package that builds its libraries; exit status 1 when a compiler failed."""
-    names = ", ".join(library.cpu.name for library in libraries)
-    description = f"Compiles {names}, unless nothing has changed since the last time."
-    parser = argparse.ArgumentParser(prog=libraries[0].command, description=description)
-    parser.add_argument("--compiler", help="C++ compiler; default $CXX, then g++, clang++, c++")
-    sanitizers = list(compilers.SANITIZERS)
-    parser.add_argument(
-        "--sanitize", choices=sanitizers, help="compile the C++ tests with this sanitizer in place of the library"
-    )
-    gpus = "GPUs that CUDA code is compiled for: none, those of this machine (default), or all that are supported"
-    parser.add_argument("--cuda", choices=["none", "present", "all"], default="present", help=gpus)
-    parser.add_argument("--force", action="store_true", help="compile even if nothing has changed")
-    options = parser.parse_args()
-    try:
-        with EndedByTheUser():
-            for library in libraries:
-                print(build(library, **vars(options)))
-    except BuildError as error:
-        sys.exit(str(error))
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # a file system without locks: what is built is still put in place whole
-            fcntl.flock(stack.enter_context(lock.open("w")), fcntl.LOCK_EX)
-        yield
 
 
 def _build_cpu(
@@ -180,31 +137,6 @@ def _build_with_binding(library: NativeLibrary, report: BuildReport, compiler: s
             target.unlink(missing_ok=True)  # it may be one that knows another interface of the library
             report.absent.append(f"binding of torch {torch.__version__}: {error}")
             return
-        _put(linked, target, stamp)
-    report.built.append(target)
-
-
-def _build_cuda(library: NativeLibrary, report: BuildReport, wanted: Cuda, force: bool) -> None:
-    target, compiler = library.cuda, shutil.which("nvcc")
-    if compiler is None:
-        report.absent.append(f"{target.name}: no nvcc on the PATH")
-        return
-    every = wanted == "all"
-    architectures = compilers.known_architectures(compiler) if every else compilers.present_architectures()
-    if not architectures:
-        report.absent.append(
-            f"{target.name}: no GPU here; `{library.command} --cuda all` builds it for those of others"
-        )
-        return
-    stamp = _stamp(library, compiler, [*compilers.CUDA_FLAGS, *map(str, architectures)])
-    if not force and _is_current(target, stamp):
-        report.current.append(target)
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    command = compilers.cuda_command(compiler, architectures, library.sources("*.cu"), library.header_folders)
-    with TemporaryDirectory(prefix="cuda.", dir=target.parent) as folder:
-        linked = Path(folder) / target.name
-        run([*command, "-o", str(linked)])
         _put(linked, target, stamp)
     report.built.append(target)
 

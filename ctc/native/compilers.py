@@ -30,11 +30,6 @@ SANITIZERS = {
     "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O0"),
     "thread": ("-fsanitize=thread", "-g1", "-O0"),
 }
-CUDA_ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
-CUDA_FLAGS = (
-    *("-std=c++17", "-O3", "--fmad=false", "--shared", "-cudart", "static", "-Werror", "all-warnings"),
-    *("-Xcompiler", "-fPIC,-fvisibility=hidden,-Wall"),
-)
 
 
 class BuildError(RuntimeError):
@@ -87,26 +82,3 @@ def usable_instruction_sets(compiler: str, sources: list[Path]) -> set[str]:
         return set()
     used = {suffix for source in sources if (suffix := instruction_set(source))}
     return {suffix for suffix in used if accepts(compiler, INSTRUCTION_SETS[suffix])}
-
-
-def cuda_command(compiler: str, architectures: list[int], sources: list[Path], headers: list[Path]) -> list[str]:
-    """How nvcc makes a library, but for its name: code for `architectures`, and for later ones the last one's PTX."""
-    codes = [flag for a in architectures for flag in ("-gencode", f"arch=compute_{a},code=sm_{a}")]
-    codes += ["-gencode", f"arch=compute_{architectures[-1]},code=compute_{architectures[-1]}"]
-    includes = [f"-I{folder}" for folder in headers]
-    return [compiler, *CUDA_FLAGS, *includes, "--threads", str(os.cpu_count()), *codes, *map(str, sources)]
-
-
-def known_architectures(compiler: str) -> list[int]:
-    """Those of `CUDA_ARCHITECTURES` that this nvcc compiles for."""
-    known = run([compiler, "--list-gpu-arch"]).split()
-    return [a for a in CUDA_ARCHITECTURES if f"compute_{a}" in known]
-
-
-def present_architectures() -> list[int]:
-    """Those of the GPUs of this machine."""
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    return sorted({int(line.replace(".", "")) for line in done.stdout.split()}) if done.returncode == 0 else []

@@ -1,9 +1,12 @@
 """What a native library is made of, and where it lies."""
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +20,7 @@ class NativeLibrary:
       compiled for these instruction sets, where processor and compiler know them; all files then see
       `NATIVE_HAS_AVX2`, …. Which is called is decided at run time (`__builtin_cpu_supports`), so that one build serves
       every machine.
-    - `csrc/*.cu` becomes `lib<name>_cuda.so`.
+    - `csrc/cuda_<name>.cuh` includes the kernels that it launches on GPUs, if it does; see `kernels.py`.
     - `csrc/torch/binding.cpp` becomes `lib<name>_torch-<versions>.so`, a Python module linked with `lib<name>.so`.
     - `csrc/test/x_test.cpp`, with every `csrc/x*.cpp`, becomes the program `x_test_address` or `x_test_thread`.
     """
@@ -40,11 +43,6 @@ class NativeLibrary:
     def cpu(self) -> Path:
         """The CPU library, there or yet to be built."""
         return self.place(f"lib{self.name}.so")
-
-    @property
-    def cuda(self) -> Path:
-        """The CUDA library, there or yet to be built."""
-        return self.place(f"lib{self.name}_cuda.so")
 
     @property
     def binding(self) -> Path:
@@ -88,3 +86,13 @@ def can_write(folder: Path) -> bool:
 def cache_folder() -> Path:
     """The folder in which this user's programs keep what they can make again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "speech-models"
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Processes that enter with the same file wait for each other."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a file system without locks: what is built is still put in place whole
+            fcntl.flock(stack.enter_context(lock.open("w")), fcntl.LOCK_EX)
+        yield

@@ -3,7 +3,6 @@
 import ctypes
 import functools
 import os
-import shutil
 import struct
 import sys
 from importlib.machinery import ExtensionFileLoader
@@ -24,12 +23,6 @@ SWITCH = "NATIVE_BUILD"
 def load(library: NativeLibrary) -> ctypes.CDLL | None:
     """The CPU library; None where it was not built and cannot be, or cannot be loaded."""
     return _opened(library, library.cpu) if _is_there(library, "cpu") else None
-
-
-@functools.cache
-def load_cuda(library: NativeLibrary) -> ctypes.CDLL | None:
-    """The CUDA library; None where it was not built and cannot be, or cannot be loaded."""
-    return _opened(library, library.cuda) if _is_there(library, "cuda") else None
 
 
 @functools.cache
@@ -81,16 +74,15 @@ def _tell_unusable(library: NativeLibrary, path: Path, error: Exception) -> None
     print(f"{library.name}: {path} cannot be loaded: {why}; {advice}", file=sys.stderr)
 
 
-def _is_there(library: NativeLibrary, kind: Literal["cpu", "cuda", "binding"]) -> bool:
+def _is_there(library: NativeLibrary, kind: Literal["cpu", "binding"]) -> bool:
     """Whether that library is there, once it was built where it was missing and a compiler was not."""
     target = getattr(library, kind)
-    has_compiler = _has_cuda_compiler if kind == "cuda" else compilers.find_compiler
     is_current = target.exists() and not _is_older_than_sources(library, target)
-    if is_current or os.environ.get(SWITCH) == "0" or not has_compiler():
+    if is_current or os.environ.get(SWITCH) == "0" or not compilers.find_compiler():
         return bool(target.exists())
     print(f"{library.name}: compiling {target}, once; {SWITCH}=0 in the environment prevents it", file=sys.stderr)
     try:
-        report = build(library, cuda="present" if kind == "cuda" else "none", binding=kind == "binding")
+        report = build(library, binding=kind == "binding")
     except compilers.BuildError as error:
         print(f"{library.name}: {error}", file=sys.stderr)
         return False
@@ -108,7 +100,3 @@ def _is_older_than_sources(library: NativeLibrary, target: Path) -> bool:
     built = target.stat().st_mtime
     folders = [folder for folder in library.header_folders if folder.is_dir()]
     return any(path.stat().st_mtime > built for folder in folders for path in folder.rglob("*.*"))
-
-
-def _has_cuda_compiler() -> bool:
-    return shutil.which("nvcc") is not None and bool(compilers.present_architectures())

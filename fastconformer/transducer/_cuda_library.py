@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ctc import native
-from fastconformer.transducer._library import LIBRARY, load_cuda
+from ctc.native import kernels
+from fastconformer.transducer._library import LIBRARY, load_cpu
 from fastconformer.transducer._loss_library import (
     TransducerLossOptions,
     TransducerTargets,
@@ -39,9 +40,9 @@ ARGUMENTS = {
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """The CUDA library with its losses declared, or None where it was never built."""
-    found = load_cuda()
-    return None if found is None else declare(found)
+    """The native library, whose functions for CUDA are declared, or None where it was never built."""
+    found = load_cpu()
+    return None if found is None else declare(kernels.use(LIBRARY, found))
 
 
 def declare(found: ctypes.CDLL) -> ctypes.CDLL:
@@ -50,8 +51,16 @@ def declare(found: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def serves(logits_BTUW: Tensor) -> bool:
-    """Whether tensors of this device are the CUDA library's."""
-    return logits_BTUW.is_cuda and library() is not None
+    """Whether the kernels compute with tensors of this device: of a GPU that they are compiled for."""
+    return logits_BTUW.is_cuda and why_missing(logits_BTUW.device) is None
+
+
+def why_missing(device: torch.device) -> str | None:
+    """Why there are no kernels for a device; None where there are, and for a CPU, which has its own."""
+    if device.type != "cuda":
+        return None if device.type == "cpu" else f"there are none for {device.type}"
+    major, minor = torch.cuda.get_device_capability(device)
+    return kernels.why_missing(LIBRARY, 10 * major + minor)
 
 
 def can_compute(shape: Sequence[int], options: TransducerLossOptions) -> bool:
@@ -148,8 +157,8 @@ class Lattices:
 
 
 def loaded() -> ctypes.CDLL:
-    """The CUDA library; RuntimeError where it was never built."""
+    """The library; RuntimeError where it was never built."""
     found = library()
     if found is None:
-        raise RuntimeError(f"the CUDA library is not built: run `{LIBRARY.command}` where nvcc is on the PATH")
+        raise RuntimeError(f"{LIBRARY.cpu} is missing: run `{LIBRARY.command}`")
     return found

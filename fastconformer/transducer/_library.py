@@ -4,7 +4,6 @@ import ctypes
 import functools
 import warnings
 from pathlib import Path
-from typing import Literal
 
 import ctc
 from ctc import native
@@ -27,17 +26,8 @@ def load_cpu() -> ctypes.CDLL | None:
     return native.load(LIBRARY)
 
 
-def load_cuda() -> ctypes.CDLL | None:
-    """The CUDA library, or None where it is not built and cannot be."""
-    return native.load_cuda(LIBRARY)
-
-
 @functools.cache
-def warn_slow(what: str, missing: Literal["cpu", "cuda"] | None, by: str = "torch") -> None:
-    """Says, once per process and purpose, that `what` runs without a kernel: a library is missing, or none has it."""
-    reason = "it has no kernel"
-    if missing == "cpu":
-        reason = f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
-    if missing == "cuda":
-        reason = f"{LIBRARY.cuda} is missing; `{LIBRARY.command}` makes it where there is nvcc"
-    warnings.warn(f"{what} runs in plain {by}, which is slower: {reason}", ctc.SlowPathWarning, stacklevel=4)
+def warn_slow(what: str, why: str | None = None, by: str = "torch") -> None:
+    """Says, once per purpose, that `what` runs without a kernel, and why: by default its library is missing."""
+    why = why or f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
+    warnings.warn(f"{what} runs in plain {by}, which is slower: {why}", ctc.SlowPathWarning, stacklevel=4)

@@ -106,7 +106,7 @@ class Decoder:
         is_native = self.on_device is None and functions() is not None
         self._native = NativeNetwork(self.weights) if is_native else None
         if self.on_device is None and self._native is None:
-            warn_slow("fastconformer.Decoder", "cpu", by="numpy")
+            warn_slow("fastconformer.Decoder", by="numpy")
 
     def start(self, batch: int) -> DecoderState:
         """The state of `batch` utterances before their first frames."""

@@ -1,8 +1,8 @@
 """The losses of transducers from logits: RNN-T (Graves 2012) and TDT (Xu et al., ICML 2023).
 
-Alpha and beta are float64, whatever the logits are. On a CPU, and on a GPU where the CUDA library is built, both are
-native (`csrc/`): the loss reads the logits once, backward once more, where the gradient is not negligible. Elsewhere
-plain torch computes the same (`plain_losses.py`).
+Alpha and beta are float64 on a CPU, whatever the logits are; on a GPU they are pairs of floats with exponents of their
+own, as exact. Both are native (`csrc/`): the loss reads the logits once, backward once more, where the gradient is not
+negligible. Elsewhere plain torch computes the same (`plain_losses.py`).
 
 Shapes: B utterances, T frames, L labels of the longest target, U positions: L + 1, W outputs: V labels and blank, and
 for TDT one more per duration.
@@ -129,11 +129,11 @@ def is_native(tensor: Tensor, shape: Sequence[int], options: TransducerLossOptio
     if _cuda_library.serves(tensor):
         if _cuda_library.can_compute(shape, options):
             return True
-        warn_slow(what, None)
+        warn_slow(what, "it has no kernel")
         return False
     if tensor.is_cpu and _loss_library.functions() is not None:
         return True
-    warn_slow(what, "cpu" if tensor.is_cpu else "cuda" if tensor.is_cuda else None)
+    warn_slow(what, _cuda_library.why_missing(tensor.device))
     return False
 
 

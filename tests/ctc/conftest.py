@@ -15,7 +15,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 @pytest.fixture(scope="session", autouse=True)
 def native_library() -> None:
-    build(LIBRARY, cuda="present")
+    build(LIBRARY)
 
 
 DEVICES = [

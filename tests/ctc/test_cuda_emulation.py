@@ -5,16 +5,17 @@ import ctypes
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import ctc
-from ctc import _compiled_loss, _cuda_decode, _cuda_library, _cuda_loss, _loss_library, _native
+from ctc import _compiled_loss, _cuda_decode, _cuda_library, _loss_library, _native
 from ctc._library import LIBRARY
 from ctc._loss_library import LossOptions, TargetLabels, problem_of
 from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
 from tests import emulation
 from tests.ctc.losses import ours, random_batch, relative_error
-from tests.ctc.test_c_interface import EXECUTION_FAILED, INVALID_VALUE, CtcOptions, expected, ints, normal
+from tests.ctc.test_c_interface import INVALID_VALUE, CtcOptions, expected, ints, normal
 from tests.ctc.test_greedy import random_scores
 from tests.ctc.test_loss import (  # noqa: F401
     test_a_collapse_on_blank_is_exact,
@@ -88,7 +89,7 @@ def kernels() -> ctypes.CDLL:
 def device(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> str:
     """Tensors of the CPU, whose loss the emulated kernels compute."""
     emulation.emulate(monkeypatch, _cuda_library, kernels)
-    monkeypatch.setattr(_cuda_loss, "serves", lambda logits: True)
+    monkeypatch.setattr(_cuda_library, "serves", lambda tensor: True)
     monkeypatch.setattr(_compiled_loss, "function", lambda: None)
     return "cpu"
 
@@ -308,10 +309,9 @@ def test_a_program_for_warp_ctc_gets_its_costs_and_gradients(kernels, dtype):
 def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
     for label in (-1, 0, 6):
         assert on_gpu(kernels, normal(4, 1, 6), [[label]], [4])[0] == INVALID_VALUE
-    size, one, on_cpu = ctypes.c_size_t(), ints([1]), CtcOptions(loc=0, num_threads=1)
-    assert kernels.get_workspace_size(one, one, 5, 1, on_cpu, ctypes.byref(size)) == EXECUTION_FAILED
-    assert kernels.get_workspace_size(one, ints([-1]), 5, 1, on_cpu, ctypes.byref(size)) == INVALID_VALUE
-    assert kernels.get_workspace_size(None, one, 5, 1, on_cpu, ctypes.byref(size)) == INVALID_VALUE
+    size, one, on_gpu_0 = ctypes.c_size_t(), ints([1]), CtcOptions(loc=1)
+    assert kernels.get_workspace_size(one, ints([-1]), 5, 1, on_gpu_0, ctypes.byref(size)) == INVALID_VALUE
+    assert kernels.get_workspace_size(None, one, 5, 1, on_gpu_0, ctypes.byref(size)) == INVALID_VALUE
     assert kernels.get_warpctc_version() == 2
 
 
@@ -321,6 +321,44 @@ def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
 @pytest.mark.slow
 def test_random_lattices_pass_under_sanitizers(tmp_path):
     emulation.sanitize_lattices(LIBRARY, tmp_path, count=40)
+
+
+# What the driver is asked for
+
+
+class Allocations(TorchDispatchMode):
+    """Counts tensors that are made without values."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function.overloadpacket.__name__ in ("empty", "empty_strided", "empty_like", "new_empty", "zeros")
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_loss_is_six_launches_and_three_allocations_and_waits_for_nothing():
+    logits, *rest = random_batch(60, 12, 28, 3)
+    emulation.counts_of(LIBRARY)
+    arguments, gradient = TargetLabels(*rest, 12), torch.empty_like(logits)
+    with Allocations() as allocations:
+        loss = _cuda_library.run(logits, arguments, LossOptions(reduction="mean"), gradient)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits) == (6, 0, 0)
+    assert allocations.count <= 3
+    _cuda_library.scale(gradient, torch.ones_like(loss))
+    assert emulation.counts_of(LIBRARY).launches == 1
+
+
+def test_greedy_decoding_and_alignment_are_two_launches_and_wait_for_nothing():
+    logits_BSV, frames_B = random_scores(3, 12, 5), torch.tensor([12, 12, 9])
+    emulation.counts_of(LIBRARY)
+    with Allocations() as allocations:
+        _cuda_decode.greedy(logits_BSV, frames_B, 0)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits, allocations.count) == (2, 0, 0, 2)
+    _cuda_decode.viterbi(logits_BSV, torch.ones(3, 2, dtype=torch.int32), frames_B, torch.tensor([2, 1, 0]), 0)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits) == (2, 0, 0)
 
 
 # Autograd on the device

@@ -18,7 +18,7 @@ DURATIONS = (0, 1, 2, 3, 4)
 @pytest.fixture(scope="module", autouse=True)
 def library() -> None:
     """Otherwise plain torch would pass most of these tests."""
-    assert _cuda_library.library() is not None, "python -m fastconformer.transducer.build"
+    assert _cuda_library.why_missing(torch.device("cuda")) is None
 
 
 def on_device(batch):

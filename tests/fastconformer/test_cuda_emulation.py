@@ -21,10 +21,6 @@ from tests.fastconformer.transducer import test_losses as loss_tests
 
 pytestmark = pytest.mark.slow  # the fixture compiles for some seconds
 DURATIONS = (0, 1, 2, 3, 4)
-EXPORTED = (
-    *("transducer_loss_cuda", "transducer_gradient_cuda", "transducer_walk_cuda", "transducer_read_frames_cuda"),
-    *("transducer_decode_begin_cuda", "transducer_decode_steps_cuda"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -288,5 +284,43 @@ def test_random_lattices_pass_under_sanitizers(tmp_path: Path):
     emulation.sanitize_lattices(LIBRARY, tmp_path, count=20)
 
 
-def test_the_library_compiles_without_a_warning_and_exports_its_functions(tmp_path: Path):
-    emulation.compiles_by_nvcc(LIBRARY, tmp_path, EXPORTED)
+@pytest.mark.parametrize(
+    ("frames", "labels"), [(200, 50), pytest.param(2000, 400, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)])]
+)
+@pytest.mark.parametrize(("durations", "scale"), [((), 3.0), (DURATIONS, 3.0), ((), 30.0), (DURATIONS, 0.03)])
+def test_float32_is_as_exact_as_float64_on_long_utterances(
+    frames: int, labels: int, durations: tuple[int, ...], scale: float, monkeypatch: pytest.MonkeyPatch
+):
+    random = torch.Generator().manual_seed(frames)
+    logits = scale * torch.randn(1, frames, labels + 1, 8 + len(durations), generator=random)
+    targets = torch.randint(0, 7, (1, labels), generator=random)
+    batch = (logits, targets, torch.tensor([frames]), torch.tensor([labels]))
+    options = {"sigma": 0.05, "skip_below": 0.0} if durations else {"skip_below": 0.0}
+    found, gradient = loss_tests.loss_and_gradient(batch, durations, **options)
+    monkeypatch.setattr(_cuda_library, "serves", lambda _: False)
+    expected, expected_gradient = loss_tests.loss_and_gradient((logits.double(), *batch[1:]), durations, **options)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(gradient.double(), expected_gradient, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_step_of_the_decoder_is_three_launches_and_one_a_layer(layers: int, monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(layers=layers)
+    of_a_step = 3 + layers
+    for steps in (1, 4, 16):
+        monkeypatch.setattr(_cuda_decoder, "STEPS_AT_ONCE", steps)
+        decode = Decoder(weights)
+        emulation.counts_of(LIBRARY)
+        decode(encoded_BSC, frames_B)
+        counts = emulation.counts_of(LIBRARY)
+        assert (counts.copies, counts.waits) == (0, 0)
+        assert counts.launches > of_a_step * steps
+        assert (counts.launches - 2 - layers - 1) % (of_a_step * steps) == 0
+
+
+def test_a_loss_is_four_launches_and_its_gradient_one_and_neither_waits():
+    batch = loss_tests.random_batch(durations=DURATIONS)
+    emulation.counts_of(LIBRARY)
+    loss_tests.loss_and_gradient(batch, DURATIONS)
+    counts = emulation.counts_of(LIBRARY)
+    assert (counts.launches, counts.copies, counts.waits) == (5, 0, 0)

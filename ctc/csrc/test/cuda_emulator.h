@@ -16,6 +16,8 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -41,18 +43,13 @@ struct dim3 {
     dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 struct alignas(16) float4 { float x, y, z, w; };
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-
-typedef int cudaError_t;
-typedef struct CUstream_st* cudaStream_t;
-constexpr cudaError_t cudaSuccess = 0;
 
 namespace emulator {
 
 constexpr unsigned WARP = 32;
 constexpr size_t STACK = 64 * 1024;
 // A launch may take so much; more, up to the most that the smallest architecture has, with what the kernel itself
-// declares, must have been allowed right before.
+// declares, must have been allowed to the kernel before.
 constexpr size_t FREE_SHARED = 40 * 1024;
 constexpr size_t LARGEST_SHARED = 98 * 1024;
 
@@ -91,7 +88,6 @@ struct Machine {
     Fiber scheduler;
     std::function<void()> kernel;
     std::vector<unsigned char> shared;
-    size_t allowed_shared = FREE_SHARED;
     uint64_t random = 1;
 
     uint64_t draw() {  // xorshift
@@ -257,30 +253,23 @@ inline void run_block() {
         if (!m.fibers[i].is_done) fail("some threads wait for others that never come");
 }
 
-struct Launch {
-    dim3 grid, block;
-    size_t shared_bytes;
-
-    template <typename... Parameters, typename... Arguments>
-    void run(void (*kernel)(Parameters...), Arguments... arguments) {
-        Machine& m = machine();
-        if (shared_bytes > std::min(m.allowed_shared, LARGEST_SHARED)) fail("more shared memory than a block may have");
-        m.allowed_shared = FREE_SHARED;
-        if (block.x % WARP || block.x > 1024 || block.x == 0 || grid.x == 0) fail("such a block or grid cannot be");
-        m.grid = grid;
-        m.block = block;
-        m.threads = block.x;
-        m.shared.assign(shared_bytes, 0xff);
-        m.kernel = [=] { kernel(arguments...); };
-        std::vector<unsigned> order(grid.x);
-        for (unsigned i = 0; i < grid.x; i++) order[i] = i;
-        for (unsigned i = grid.x; i > 1; i--) std::swap(order[i - 1], order[m.draw() % i]);
-        for (unsigned index : order) {
-            m.block_index = dim3(index, 0, 0);
-            run_block();
-        }
+// All blocks of a grid.
+inline void run_grid(dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> kernel) {
+    Machine& m = machine();
+    if (block.x % WARP || block.x > 1024 || block.x == 0 || grid.x == 0) fail("such a block or grid cannot be");
+    m.grid = grid;
+    m.block = block;
+    m.threads = block.x;
+    m.shared.assign(shared_bytes, 0xff);
+    m.kernel = kernel;
+    std::vector<unsigned> order(grid.x);
+    for (unsigned i = 0; i < grid.x; i++) order[i] = i;
+    for (unsigned i = grid.x; i > 1; i--) std::swap(order[i - 1], order[m.draw() % i]);
+    for (unsigned index : order) {
+        m.block_index = dim3(index, 0, 0);
+        run_block();
     }
-};
+}
 
 struct ThreadIndex { operator unsigned() const { return machine().current->thread; } };
 struct BlockIndexX { operator unsigned() const { return machine().block_index.x; } };
@@ -294,8 +283,6 @@ static const struct { emulator::BlockIndexX x; } blockIdx = {};
 static const struct { emulator::BlockDimX x; } blockDim = {};
 static const struct { emulator::GridDimX x; } gridDim = {};
 
-#define CTC_LAUNCH(kernel, blocks, threads, shared_bytes, stream, ...) \
-    ((void)(stream), emulator::Launch{dim3(blocks), dim3(threads), shared_bytes}.run(kernel, __VA_ARGS__))
 #define CTC_DYNAMIC_SHARED(name) unsigned char* const name = emulator::machine().shared.data()
 
 template <typename T> static inline T __shfl_sync(unsigned, T value, int from) {
@@ -364,42 +351,17 @@ inline void perform(std::vector<Fiber::Copy>& group) {
 }
 }  // namespace emulator
 
-static inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes) {
-    if ((bytes != 4 && bytes != 8 && bytes != 16) || uintptr_t(to) % bytes || uintptr_t(from) % bytes)
-        emulator::fail("cp.async of a wrong size or alignment");
+template <size_t BYTES> static inline void copy_ahead(void* to, const void* from) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "");
+    if (uintptr_t(to) % BYTES || uintptr_t(from) % BYTES) emulator::fail("cp.async of a wrong alignment");
     emulator::Machine& m = emulator::machine();
-    m.current->copies.back().push_back({to, from, bytes});
+    m.current->copies.back().push_back({to, from, BYTES});
     if (m.draw() % 2) emulator::perform(m.current->copies.back());
 }
-static inline void __pipeline_commit() { emulator::machine().current->copies.emplace_back(); }
-static inline void __pipeline_wait_prior(size_t kept) {
+static inline void close_copies() { emulator::machine().current->copies.emplace_back(); }
+template <size_t KEPT> static inline void wait_for_copies() {
     auto& groups = emulator::machine().current->copies;
     const size_t closed = groups.size() - 1;
-    for (size_t i = 0; i + kept < closed; i++) emulator::perform(groups[i]);
-    if (closed > kept) groups.erase(groups.begin(), groups.begin() + long(closed - kept));
-}
-
-static inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-static inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-    memcpy(to, from, bytes);
-    return cudaSuccess;
-}
-static inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
-}
-static inline cudaError_t cudaMalloc(void** memory, size_t bytes) { return posix_memalign(memory, 256, bytes); }
-static inline cudaError_t cudaFree(void* memory) {
-    free(memory);
-    return cudaSuccess;
-}
-// With CTC_EMULATED_SHARED_KB in the environment a block has no more than that; Turing has 64.
-static inline bool fits_shared(size_t bytes) {
-    const char* const most = getenv("CTC_EMULATED_SHARED_KB");
-    return !most || bytes + 2048 <= size_t(atoi(most)) * 1024;
-}
-template <typename Kernel> static inline cudaError_t allow_shared(Kernel, size_t bytes) {
-    emulator::machine().allowed_shared = std::max(bytes, emulator::FREE_SHARED);
-    return cudaSuccess;
+    for (size_t i = 0; i + KEPT < closed; i++) emulator::perform(groups[i]);
+    if (closed > KEPT) groups.erase(groups.begin(), groups.begin() + long(closed - KEPT));
 }

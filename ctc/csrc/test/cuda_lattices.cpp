@@ -1,27 +1,21 @@
-// Random lattices through the CUDA kernels: cuda_lattices [lattices, default 300] [seed]. A C++ compiler makes a program of
-// it that runs them in the emulator, nvcc one that runs them on a GPU (sanitize_cuda.sh); both are meant for sanitizers:
-// every buffer, workspace included, has exactly its size, so that one byte too far is found.
+// Random lattices through the CUDA kernels in the emulator: cuda_lattices FOLDER [lattices, default 300] [seed], where FOLDER
+// is what ctc_cuda_use takes. It is meant for sanitizers: every buffer, workspace included, has exactly its size, so that
+// one byte too far is found.
 //
 // The linear domain, where it certifies itself, must agree with the extended range to 1e-6, whatever the logits; and an
 // utterance must have the same bits alone, in a batch, behind padding and in whatever order the threads run.
 #include <random>
 
-#if defined(__CUDACC__)
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <algorithm>
-#include <vector>
 
-#include "../cuda_align.cu"
-#include "../cuda_greedy.cu"
-#include "../cuda_loss.cu"
-#else
-#include "cuda_emulated.cpp"
-#endif
-
+#include "ctc.h"
+#include "ctc_decode.h"
 #include "on_device.h"
+
+extern "C" void emulator_order(uint64_t seed);
 
 namespace {
 
@@ -183,11 +177,12 @@ void check_decoders(Example example, int classes, long which) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    const long lattices = count > 1 ? atol(arguments[1]) : 300;
-    const unsigned seed = count > 2 ? unsigned(atol(arguments[2])) : 1;
+    ctc_cuda_use(arguments[1], nullptr, "");
+    const long lattices = count > 2 ? atol(arguments[2]) : 300;
+    const unsigned seed = count > 3 ? unsigned(atol(arguments[3])) : 1;
     Random random(seed);
 #if !defined(__CUDACC__)
-    emulator::machine().random = seed * 2654435761u + 1;
+    emulator_order(seed * 2654435761u + 1);
 #endif
     double worst = 0;
     for (long i = 0; i < lattices; i++) {

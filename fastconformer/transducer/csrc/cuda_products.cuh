@@ -5,13 +5,10 @@
 #pragma once
 
 #include "cuda_portable.cuh"
+#include "cuda_transducer.h"
 #include "network.h"
 
 namespace transducer_cuda {
-
-using namespace ctc_cuda;
-
-constexpr int VECTORS = 8;  // at most, of a block
 
 static_assert(PANEL == WARP, "lanes are rows of a panel");
 

@@ -90,7 +90,7 @@ TRANSDUCER_API transducerStatus transducer_decode(const transducerNetwork* netwo
                                                   transducerPosition* positions, const ctc_scorer* const* scorers,
                                                   int32_t* scorer_states, void* workspace, int64_t* invalid);
 
-/* ---- On a CUDA device: the library of transducer_cuda. What a network and a batch point to is memory of the device, but
+/* ---- On a CUDA device, with the kernels that transducer_cuda_use says. What a network and a batch point to is memory of the device, but
  * for `durations`, `gate_weights` and `gate_biases` themselves, which are arrays of the host. Calls launch kernels on
  * `stream` and return: nothing waits for the device, so that they may be captured in a graph. At most
  * TRANSDUCER_MOST_DURATIONS durations, TRANSDUCER_MOST_LAYERS layers, J up to TRANSDUCER_MOST_JOINT, C a multiple of 32. ---- */

@@ -153,12 +153,18 @@ TRANSDUCER_API transducerStatus transducer_joint_losses(const transducerProblem*
                                                         const int64_t* label_counts, double* losses, void* lattices,
                                                         int64_t* kept, int64_t* kept_counts, void* workspace);
 
-/* ---- On a CUDA device: the library of transducer_cuda. All pointers but `problem` and its durations are to memory of the
+/* ---- On a CUDA device. All pointers but `problem` and its durations are to memory of the
  * device; `threads` and `instruction_set` mean nothing. Calls launch kernels on `stream` and return: nothing waits for
  * the device, so that all may be captured in a graph. Lengths and labels are looked at on the device alone: an utterance
  * whose own do not fit has loss and gradient NaN. At most TRANSDUCER_MOST_DURATIONS durations. ---- */
 
 #define TRANSDUCER_MOST_DURATIONS 256
+
+/* Where kernels are, as ctc_cuda_use of ctc.h says it; and the name of a kernel, NULL where there are not so many. */
+TRANSDUCER_API void transducer_cuda_use(const char* folder,
+                                        int (*make)(const char* kernel, int32_t architecture, const char* file),
+                                        const char* libcuda);
+TRANSDUCER_API const char* transducer_cuda_kernel(int32_t index);
 
 /* Bytes of `lattices`, aligned to 64 bytes. */
 TRANSDUCER_API transducerStatus transducer_lattices_bytes_cuda(const transducerProblem* problem, size_t* bytes);

@@ -46,7 +46,6 @@ def write_product(around: Path) -> NativeLibrary:
         "csrc/which.cpp": WHICH,
         "csrc/which_avx2.cpp": VECTOR % ("AVX2", "avx2", "avx2"),
         "csrc/which_avx512bf16.cpp": VECTOR % ("AVX512BF16", "avx512bf16", "avx512bf16"),
-        "csrc/which_cuda.cu": "",
         "csrc/test/which_test.cpp": TEST,
     }
     for name, text in files.items():

@@ -105,42 +105,8 @@ def test_a_compiler_that_fails_is_quoted_with_its_command(tmp_path: Path):
 def test_without_compilers_the_report_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    report = str(build(write_product(tmp_path), cuda="present"))
+    report = str(build(write_product(tmp_path)))
     assert "not built: libproduct.so: no C++ compiler (g++, clang++, c++) on the PATH; set CXX to name one" in report
-    assert "libproduct_cuda.so: no nvcc on the PATH" in report
-
-
-def test_without_a_gpu_the_report_says_how_to_build_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "nvcc").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-    report = str(build(write_product(tmp_path), cuda="present"))
-    expected = "libproduct_cuda.so: no GPU here; `python -m product.build --cuda all` builds it for those of others"
-    assert expected in report
-
-
-def test_cuda_sources_are_compiled_for_the_gpus_that_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    tools = {
-        "nvidia-smi": "echo 9.0; echo 8.6; echo 9.0",
-        "nvcc": 'case "$*" in --version) echo 13;; *) for o; do :; done; echo "$@" > "$o";; esac',
-    }
-    for name, body in tools.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    library = write_product(tmp_path)
-    assert library.cuda in build(library, cuda="present").built
-    command = library.cuda.read_text()
-    assert "code=sm_86 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90" in command
-    assert f"-I{library.package / 'include'} -I{library.package / 'csrc'}" in command
-    assert str(library.package / "csrc" / "which_cuda.cu") in command
-    assert library.cuda in build(library, cuda="present").current
-
-
-def test_every_architecture_gets_code_and_later_ones_what_they_can_compile():
-    command = " ".join(compilers.cuda_command("nvcc", list(compilers.CUDA_ARCHITECTURES), [Path("a.cu")], []))
-    assert all(f"arch=compute_{a},code=sm_{a} " in command for a in compilers.CUDA_ARCHITECTURES)
-    assert f"code=compute_{compilers.CUDA_ARCHITECTURES[-1]} " in command
 
 
 def test_headers_of_other_packages_are_found(tmp_path: Path):

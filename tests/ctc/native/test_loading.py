@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctc.native import build, find_compiler, load, load_cuda
+from ctc.native import build, find_compiler, load
 from ctc.native.library import cache_folder
 from tests.ctc.native.product import write_product
 
@@ -55,7 +55,6 @@ def test_without_a_compiler_there_is_no_library(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("CXX", raising=False)
     library = write_product(tmp_path)
     assert load(library) is None
-    assert load_cuda(library) is None
 
 
 @needs_compiler

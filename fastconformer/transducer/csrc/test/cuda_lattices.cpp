@@ -1,18 +1,13 @@
-// Random lattices through the CUDA kernels: cuda_lattices [lattices, default 300] [seed]. A C++ compiler makes a program of
-// it that runs them in the emulator, nvcc one that runs them on a GPU (sanitize_cuda.sh); both are meant for sanitizers:
-// every buffer has exactly its size, so that one byte too far is found.
+// Random lattices through the CUDA kernels in the emulator: cuda_lattices FOLDER [lattices, default 300] [seed], where FOLDER
+// is what transducer_cuda_use takes. It is meant for sanitizers: every buffer has exactly its size, so that one byte too
+// far is found.
 //
 // Losses must be the sum of all paths, computed the slow way, the gradient of a cell must add up to 0, and an utterance must
 // have the same bits alone, in a batch, in tiles of frames and in whatever order the threads run.
-#if defined(__CUDACC__)
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "../cuda_loss.cu"
-#else
-#include "cuda_emulated.cpp"
-#endif
 
 #include "random_lattices.h"
 #include "test/on_device.h"
@@ -87,8 +82,9 @@ void check_case(Case& c, Random& random, long which) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    const long cases = count > 1 ? atol(arguments[1]) : 300;
-    Random random(count > 2 ? unsigned(atol(arguments[2])) : 1);
+    transducer_cuda_use(arguments[1], nullptr, "");
+    const long cases = count > 2 ? atol(arguments[2]) : 300;
+    Random random(count > 3 ? unsigned(atol(arguments[3])) : 1);
     for (long i = 0; i < cases; i++) {
         Case c = random_case(random);
         check_case(c, random, i);

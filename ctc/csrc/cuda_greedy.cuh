@@ -1,17 +1,11 @@
 // Greedy decoding on CUDA: a warp finds the best label of a frame, a block merges the frames of an utterance.
+#pragma once
+
 #include "cuda_scores.cuh"
 
-using namespace ctc_cuda;
+namespace ctc_cuda {
 
-namespace {
-
-constexpr int COLLAPSE_THREADS = 256;
 constexpr int32_t NOT_A_LABEL = -1;  // a frame that holds NaN, or nothing finite
-
-struct FrameBest {
-    int32_t label;
-    float log_prob;  // of labels; blank's is not needed
-};
 
 template <typename In>
 __global__ void __launch_bounds__(ROWS_PER_BLOCK* WARP, 4)
@@ -32,6 +26,7 @@ __global__ void __launch_bounds__(ROWS_PER_BLOCK* WARP, 4)
 
 // Row b of `packed`: labels, first frames, frames past the last, bits of confidences, each [frames]; then how many labels,
 // how many frames with NaN, how many frames.
+template <typename>
 __global__ void __launch_bounds__(COLLAPSE_THREADS)
     collapse_kernel(const __grid_constant__ ctc_scores scores, const int64_t* frames, int32_t blank,
                     const FrameBest* found, int32_t* packed) {
@@ -71,33 +66,4 @@ __global__ void __launch_bounds__(COLLAPSE_THREADS)
     out[4 * size + 2] = int32_t(smaller_of(larger_of(frames[item], int64_t(INT32_MIN)), int64_t(INT32_MAX)));
 }
 
-template <typename In>
-int decode(const ctc_scores& scores, const int64_t* frames, int32_t blank, FrameBest* found, int32_t* packed,
-           cudaStream_t stream) {
-    if (scores.frames > 0)
-        CTC_LAUNCH(best_kernel<In>, blocks_of_rows(scores.batch * scores.frames), ROWS_PER_BLOCK * WARP, 0, stream,
-                   scores, frames, blank, found);
-    CTC_LAUNCH(collapse_kernel, unsigned(scores.batch), COLLAPSE_THREADS, 0, stream, scores, frames, blank,
-               (const FrameBest*)found, packed);
-    return cudaGetLastError() == cudaSuccess ? CTC_DECODE_SUCCESS : CTC_DECODE_DEVICE;
-}
-
-}  // namespace
-
-extern "C" size_t ctc_greedy_cuda_workspace(int64_t batch, int64_t frames) {
-    return batch < 0 || frames < 0 ? 0 : size_t(batch * frames) * sizeof(FrameBest);
-}
-
-extern "C" int ctc_greedy_cuda(const ctc_scores* scores, int32_t type, const int64_t* frames, int32_t blank,
-                               int32_t* packed, void* workspace, struct CUstream_st* stream) {
-    if (!are_valid(scores, type, frames, blank)) return CTC_DECODE_INVALID;
-    if (scores->batch == 0) return CTC_DECODE_SUCCESS;
-    if (!packed || (!workspace && scores->frames > 0)) return CTC_DECODE_INVALID;
-    FrameBest* const found = (FrameBest*)workspace;
-    switch (type) {
-        case CTC_FLOAT64: return decode<double>(*scores, frames, blank, found, packed, stream);
-        case CTC_FLOAT16: return decode<Half>(*scores, frames, blank, found, packed, stream);
-        case CTC_BFLOAT16: return decode<Bfloat>(*scores, frames, blank, found, packed, stream);
-        default: return decode<float>(*scores, frames, blank, found, packed, stream);
-    }
-}
+}  // namespace ctc_cuda

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "ctc.h"
-#include "cuda_portable.cuh"
+#include "cuda_types.h"
 #include "recurrence.h"
 
 namespace ctc_cuda {
@@ -33,8 +33,9 @@ struct Outcome {
     bool has_stars;
 };
 
-// Blank's emission, reference c_t, sum of the labels' emissions, smallest emission, each of one frame.
-typedef float4 FrameStatistics;
+struct alignas(16) FrameStatistics {  // of the emissions of a frame
+    float blank, reference, sum_of_labels, smallest;
+};
 
 // Rows of states and emissions hold so many pairs more than there are that vectors of any kernel fit.
 constexpr int64_t PAIR_MULTIPLE = 8;

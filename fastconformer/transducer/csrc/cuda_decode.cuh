@@ -8,37 +8,17 @@
 // project   the output of the LSTM; the pending state becomes it     a block a panel and up to 8 utterances
 //
 // Nothing here allocates, waits for the device, or reads its memory on the host, so that all may be captured in a graph.
+#pragma once
+
 #include "cuda_products.cuh"
-#include "cuda_status.cuh"
 
-using namespace transducer_cuda;
-
-namespace {
+namespace transducer_cuda {
 
 constexpr int32_t NOTHING = -1;
-constexpr int SHARES = 8;  // of the columns of a panel, a warp each: whole float4 of widths that are multiples of 32
-constexpr int GATES = 4;
-constexpr int GATE_SHARES = 4;  // of the columns of a gate's panel
-constexpr int FOLLOWERS = 4;  // utterances of a block, a warp each
 
-// Widths are padded.
-struct Job {
-    transducerDeviceBatch batch;
-    int64_t classes, encoder, hidden, joint, layers, logit_width, state_floats, duration_count;
-    int32_t durations[TRANSDUCER_MOST_DURATIONS];
-    const float *first_gates, *gate_weights[TRANSDUCER_MOST_LAYERS], *gate_biases[TRANSDUCER_MOST_LAYERS];
-    const float *encoder_weights, *encoder_bias, *prediction_weights, *output_weights, *output_bias;
-    int32_t activation, blank;
+static __device__ inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
-    __device__ float* state(int64_t n) const { return batch.states + n * state_floats; }
-    __device__ float* cells(int64_t n) const { return state(n) + layers * hidden; }
-    __device__ float* prediction(int64_t n) const { return state(n) + 2 * layers * hidden; }
-    __device__ float* pending(int64_t n, int64_t layer) const { return batch.pending + (n * layers + layer) * hidden; }
-};
-
-__device__ float sigmoid(float x) { return 1 / (1 + expf(-x)); }
-
-__global__ void start_kernel(const __grid_constant__ Job job) {
+template <typename> __global__ void start_kernel(const __grid_constant__ Job job) {
     const transducerDeviceBatch& b = job.batch;
     const int64_t n = blockIdx.x, count = b.frame_counts[n];
     transducerPosition& at = b.positions[n];
@@ -54,7 +34,7 @@ __global__ void start_kernel(const __grid_constant__ Job job) {
 }
 
 // Products of this warp's share of the columns, for a panel of a matrix of `width` columns.
-__device__ void multiply(int count, const float* const* vectors, const float* matrix, int64_t panel, int64_t width,
+static __device__ inline void multiply(int count, const float* const* vectors, const float* matrix, int64_t panel, int64_t width,
                          Partial* partial) {
     float sums[VECTORS] = {};
     const int64_t share = width / SHARES, begin = warp_index() * share;
@@ -62,7 +42,7 @@ __device__ void multiply(int count, const float* const* vectors, const float* ma
     keep_sums(sums, partial);
 }
 
-__global__ void __launch_bounds__(SHARES* WARP) encode_kernel(const __grid_constant__ Job job) {
+template <typename> __global__ void __launch_bounds__(SHARES* WARP) encode_kernel(const __grid_constant__ Job job) {
     __shared__ Partial partial[SHARES];
     __shared__ const float* vectors[VECTORS];
     const transducerDeviceBatch& b = job.batch;
@@ -82,7 +62,7 @@ __global__ void __launch_bounds__(SHARES* WARP) encode_kernel(const __grid_const
         job.encoder_bias[j] + total(partial, SHARES, warp_index(), lane_index());
 }
 
-__global__ void __launch_bounds__(SHARES* WARP) score_kernel(const __grid_constant__ Job job) {
+template <typename> __global__ void __launch_bounds__(SHARES* WARP) score_kernel(const __grid_constant__ Job job) {
     CTC_DYNAMIC_SHARED(memory);
     __shared__ Partial partial[SHARES];
     __shared__ int64_t active[VECTORS];
@@ -118,7 +98,7 @@ struct Best {
 };
 
 // The first of the largest of `count` scores. Called by a warp, as the next.
-__device__ Best best_of(const float* scores, int64_t count) {
+static __device__ inline Best best_of(const float* scores, int64_t count) {
     Best best = {-INFINITY, count, false};
     for (int64_t k = lane_index(); k < count; k += WARP) {
         const float x = scores[k];
@@ -130,7 +110,7 @@ __device__ Best best_of(const float* scores, int64_t count) {
     return {largest, warp_min(best.score == largest ? best.index : count), best.has_nan};
 }
 
-__device__ void emit(const transducerDeviceBatch& b, int64_t at, const float* scores, int64_t classes, const Best& label,
+static __device__ inline void emit(const transducerDeviceBatch& b, int64_t at, const float* scores, int64_t classes, const Best& label,
                      int64_t frame, int64_t duration, int64_t token) {
     float sum = 0, weighted = 0;
     for (int64_t k = lane_index(); k < classes; k += WARP) {
@@ -148,7 +128,7 @@ __device__ void emit(const transducerDeviceBatch& b, int64_t at, const float* sc
     b.entropies[at] = float(log(double(sum)) - double(weighted) / double(sum));
 }
 
-__global__ void __launch_bounds__(FOLLOWERS* WARP) follow_kernel(const __grid_constant__ Job job) {
+template <typename> __global__ void __launch_bounds__(FOLLOWERS* WARP) follow_kernel(const __grid_constant__ Job job) {
     const transducerDeviceBatch& b = job.batch;
     const int64_t n = int64_t(blockIdx.x) * FOLLOWERS + warp_index();
     if (n >= b.batch) return;
@@ -189,12 +169,12 @@ __global__ void __launch_bounds__(FOLLOWERS* WARP) follow_kernel(const __grid_co
 }
 
 // Up to VECTORS of the utterances that emitted a label, those of a block's group: how many.
-__device__ int emitters(const Job& job, int64_t group, int64_t* numbers) {
+static __device__ inline int emitters(const Job& job, int64_t group, int64_t* numbers) {
     const int32_t* const emitted = job.batch.emitted;
     return listed(job.batch.batch, group * VECTORS, VECTORS, numbers, [=](int64_t n) { return emitted[n] != NOTHING; });
 }
 
-__global__ void __launch_bounds__(GATES* GATE_SHARES* WARP) cell_kernel(const __grid_constant__ Job job, int layer) {
+template <typename> __global__ void __launch_bounds__(GATES* GATE_SHARES* WARP) cell_kernel(const __grid_constant__ Job job, int layer) {
     __shared__ Partial partial[GATES * GATE_SHARES];
     __shared__ int64_t numbers[VECTORS];
     __shared__ const float *before[VECTORS], *below[VECTORS];
@@ -226,7 +206,7 @@ __global__ void __launch_bounds__(GATES* GATE_SHARES* WARP) cell_kernel(const __
     job.pending(n, layer)[unit] = sigmoid(x[3]) * tanhf(cell);
 }
 
-__global__ void __launch_bounds__(SHARES* WARP) project_kernel(const __grid_constant__ Job job) {
+template <typename> __global__ void __launch_bounds__(SHARES* WARP) project_kernel(const __grid_constant__ Job job) {
     __shared__ Partial partial[SHARES];
     __shared__ int64_t numbers[VECTORS];
     __shared__ const float* vectors[VECTORS];
@@ -244,84 +224,4 @@ __global__ void __launch_bounds__(SHARES* WARP) project_kernel(const __grid_cons
         job.state(n)[i] = job.pending(n, 0)[i];
 }
 
-bool is_valid(const transducerNetwork* n, const transducerDeviceBatch* b) {
-    if (!is_valid(n) || !b || n->encoder % PANEL || n->layers > TRANSDUCER_MOST_LAYERS || padded(n->joint) > TRANSDUCER_MOST_JOINT ||
-        n->duration_count > TRANSDUCER_MOST_DURATIONS)
-        return false;
-    const bool has_window = b->window == 1 || b->window == 2 || b->window == 4 || b->window == 8;
-    // More than the blocks of any kernel: of encode_kernel, whose panels are 32 at most, and of the others.
-    const double widest = fmax(double(width_of_logits(*n)), double(padded(n->hidden)));
-    const double blocks = double(b->batch) * fmax(double(b->frames) * double(PANEL), widest);
-    return b->batch >= 0 && b->batch <= INT32_MAX / 4096 && b->frames >= 0 && blocks <= INT32_MAX &&
-           b->max_symbols >= 1 && has_window && b->frames <= b->capacity / b->max_symbols;
-}
-
-Job job_of(const transducerNetwork& n, const transducerDeviceBatch& b) {
-    Job job = {};
-    job.batch = b;
-    job.classes = padded(n.classes);
-    job.encoder = n.encoder;
-    job.hidden = padded(n.hidden);
-    job.joint = padded(n.joint);
-    job.layers = n.layers;
-    job.logit_width = width_of_logits(n);
-    job.state_floats = state_floats(n);
-    job.duration_count = n.duration_count;
-    for (int64_t i = 0; i < n.duration_count; i++) job.durations[i] = n.durations[i];
-    for (int64_t i = 0; i < n.layers; i++) {
-        job.gate_weights[i] = n.gate_weights[i];
-        job.gate_biases[i] = n.gate_biases[i];
-    }
-    job.first_gates = n.first_gates;
-    job.encoder_weights = n.encoder_weights;
-    job.encoder_bias = n.encoder_bias;
-    job.prediction_weights = n.prediction_weights;
-    job.output_weights = n.output_weights;
-    job.output_bias = n.output_bias;
-    job.activation = n.activation;
-    job.blank = int32_t(n.classes - 1);
-    return job;
-}
-
-unsigned blocks(int64_t of_a_group, int64_t count, int64_t in_a_group) {
-    return unsigned(of_a_group * ((count + in_a_group - 1) / in_a_group));
-}
-
-// The prediction network of those that emitted a label.
-void predict(const Job& job, cudaStream_t stream) {
-    const int64_t batch = job.batch.batch;
-    for (int layer = 0; layer < job.layers; layer++)
-        CTC_LAUNCH(cell_kernel, blocks(job.hidden / PANEL, batch, VECTORS), GATES * GATE_SHARES * WARP, 0, stream, job, layer);
-    CTC_LAUNCH(project_kernel, blocks(job.joint / PANEL, batch, VECTORS), SHARES * WARP, 0, stream, job);
-}
-
-}  // namespace
-
-transducerStatus transducer_decode_begin_cuda(const transducerNetwork* network, const transducerDeviceBatch* batch,
-                                              cudaStream_t stream) {
-    if (!is_valid(network, batch)) return TRANSDUCER_INVALID_VALUE;
-    if (batch->batch == 0) return TRANSDUCER_SUCCESS;
-    const Job job = job_of(*network, *batch);
-    CTC_LAUNCH(start_kernel, unsigned(batch->batch), WARP, 0, stream, job);
-    if (batch->frames > 0) {
-        const unsigned encoding = blocks(job.joint / PANEL * batch->batch, batch->frames, VECTORS);
-        CTC_LAUNCH(encode_kernel, encoding, SHARES * WARP, 0, stream, job);
-    }
-    predict(job, stream);
-    return status();
-}
-
-transducerStatus transducer_decode_steps_cuda(const transducerNetwork* network, const transducerDeviceBatch* batch,
-                                              int64_t steps, cudaStream_t stream) {
-    if (!is_valid(network, batch) || steps < 0) return TRANSDUCER_INVALID_VALUE;
-    if (batch->batch == 0) return TRANSDUCER_SUCCESS;
-    const Job job = job_of(*network, *batch);
-    const size_t shared = size_t(VECTORS * job.joint) * sizeof(float);
-    const unsigned scoring = blocks(job.logit_width / PANEL, batch->batch, VECTORS / batch->window);
-    for (int64_t i = 0; i < steps; i++) {
-        CTC_LAUNCH(score_kernel, scoring, SHARES * WARP, shared, stream, job);
-        CTC_LAUNCH(follow_kernel, blocks(1, batch->batch, FOLLOWERS), FOLLOWERS * WARP, 0, stream, job);
-        predict(job, stream);
-    }
-    return status();
-}
+}  // namespace transducer_cuda

@@ -1,48 +1,16 @@
 // Forced alignment by Viterbi on CUDA; the recurrence is that of decode_align.cpp, ties included. A warp a frame finds the
 // normalisers and gathers the emissions; then a block an utterance goes forward, one barrier a frame, and one of its
 // threads back.
+#pragma once
+
 #include "cuda_scores.cuh"
 
-using namespace ctc_cuda;
-
-namespace {
-
-constexpr int ALIGN_THREADS = 256;
-constexpr size_t ALIGN_SHARED_BYTES = 40 * 1024;
+namespace ctc_cuda {
 
 enum Origin : uint8_t { FROM_BLANK = 1, FROM_LABEL_BEFORE = 2, BLANK_FROM_LABEL = 4 };  // 0: stayed
 
-struct Work {
-    double* emissions;  // [batch, frames, width + 1], blank's behind those of the labels
-    double* rows;       // [batch, 4, width + 2], where shared memory is too small: blanks and labels, twice
-    uint8_t* origins;   // [batch, frames, width + 1]
-};
-
-struct Alignment {
-    ctc_scores scores;
-    const int64_t* frames;
-    const int32_t* targets;
-    int64_t width;  // of a row of targets
-    const int64_t* lengths;
-    int32_t blank;
-    int64_t *start, *end;
-    double *log_probs, *totals;
-    Work work;
-};
-
-int64_t row_doubles(int64_t width) { return 4 * (width + 2); }
-
-size_t lay_out(int64_t batch, int64_t frames, int64_t width, char* base, Work* work) {
-    const auto bytes = [](int64_t count, int64_t size) { return size_t(round_up(count * size, 64)); };
-    const size_t emissions = bytes(batch * frames * (width + 1), 8), rows = bytes(batch * row_doubles(width), 8);
-    work->emissions = (double*)base;
-    work->rows = (double*)(base + emissions);
-    work->origins = (uint8_t*)(base + emissions + rows);
-    return emissions + rows + bytes(batch * frames * (width + 1), 1);
-}
-
 // Labels that do not exist are impossible.
-__device__ inline bool is_label(const Alignment& a, int64_t label) {
+static __device__ inline bool is_label(const Alignment& a, int64_t label) {
     return label >= 0 && label < a.scores.vocabulary && label != a.blank;
 }
 
@@ -139,7 +107,7 @@ class Path {
     bool ends_in_label = false;
 };
 
-__global__ void __launch_bounds__(ALIGN_THREADS) align_kernel(const __grid_constant__ Alignment a, bool is_shared) {
+template <typename> __global__ void __launch_bounds__(ALIGN_THREADS) align_kernel(const __grid_constant__ Alignment a, bool is_shared) {
     CTC_DYNAMIC_SHARED(shared);
     const int64_t item = blockIdx.x, first = item * a.width;
     Path path(a, item, is_shared ? (double*)shared : a.work.rows + item * 4 * (a.width + 2));
@@ -153,36 +121,4 @@ __global__ void __launch_bounds__(ALIGN_THREADS) align_kernel(const __grid_const
     if (isfinite(total)) path.go_back(a.start + first, a.end + first, a.log_probs + first);
 }
 
-template <typename In> int align(const Alignment& a, cudaStream_t stream) {
-    const int64_t rows = a.scores.batch * a.scores.frames;
-    if (rows > 0) CTC_LAUNCH(gather_kernel<In>, blocks_of_rows(rows), ROWS_PER_BLOCK * WARP, 0, stream, a);
-    const size_t bytes = size_t(row_doubles(a.width)) * sizeof(double);
-    const bool is_shared = bytes <= ALIGN_SHARED_BYTES;
-    CTC_LAUNCH(align_kernel, unsigned(a.scores.batch), ALIGN_THREADS, is_shared ? bytes : 0, stream, a, is_shared);
-    return cudaGetLastError() == cudaSuccess ? CTC_DECODE_SUCCESS : CTC_DECODE_DEVICE;
-}
-
-}  // namespace
-
-extern "C" size_t ctc_align_cuda_workspace(int64_t batch, int64_t frames, int64_t target_stride) {
-    Work unused;
-    return batch < 0 || frames < 0 || target_stride < 0 ? 0 : lay_out(batch, frames, target_stride, nullptr, &unused);
-}
-
-extern "C" int ctc_align_cuda(const ctc_scores* scores, int32_t type, const int64_t* frames, const int32_t* targets,
-                              int64_t target_stride, const int64_t* lengths, int32_t blank, int64_t* start,
-                              int64_t* end, double* log_probs, double* totals, void* workspace,
-                              struct CUstream_st* stream) {
-    if (!are_valid(scores, type, frames, blank) || target_stride < 0) return CTC_DECODE_INVALID;
-    if (scores->batch == 0) return CTC_DECODE_SUCCESS;
-    if (!lengths || !totals || !workspace) return CTC_DECODE_INVALID;
-    if (target_stride > 0 && (!targets || !start || !end || !log_probs)) return CTC_DECODE_INVALID;
-    Alignment a = {*scores, frames, targets, target_stride, lengths, blank, start, end, log_probs, totals, {}};
-    lay_out(scores->batch, scores->frames, target_stride, (char*)workspace, &a.work);
-    switch (type) {
-        case CTC_FLOAT64: return align<double>(a, stream);
-        case CTC_FLOAT16: return align<Half>(a, stream);
-        case CTC_BFLOAT16: return align<Bfloat>(a, stream);
-        default: return align<float>(a, stream);
-    }
-}
+}  // namespace ctc_cuda

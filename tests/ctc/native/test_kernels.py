@@ -1,0 +1,114 @@
+"""CUDA kernels are compiled by NVRTC, without a GPU; what launches them is the library itself, with any libcuda."""
+
+import ctypes
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+import ctc
+from ctc import _cuda_library
+from ctc._library import LIBRARY
+from ctc.native import NativeLibrary, find_compiler, kernels, load
+from fastconformer.transducer._library import LIBRARY as TRANSDUCER
+
+needs_nvrtc = pytest.mark.skipif(kernels.compiler() is None, reason="no NVRTC: pip install nvidia-cuda-nvrtc")
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
+LIBRARIES = (LIBRARY, TRANSDUCER)
+HOT = ("block_rows_kernel<float, true>", "lattice_kernel<2, 1, false>", "lattice_kernel<8, 2, false>", "walk_kernel")
+ARCHITECTURES = (80, 86, 89, 90, 100, 120) if os.environ.get("NIGHTLY") else (90,)
+RARE = ("lattice_kernel<8, 8,", "<double")
+"""What may keep some registers in memory: lattices of more than 1,023 labels, and doubles, which are for tests."""
+
+
+def all_kernels() -> list[tuple[NativeLibrary, str]]:
+    found = [(library, loaded) for library in LIBRARIES if (loaded := load(library)) is not None]
+    named = [(library, name) for library, loaded in found for name in kernels.names(library, loaded)]
+    return [one for one in named if os.environ.get("NIGHTLY") or any(hot in one[1] for hot in HOT)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@needs_nvrtc
+@needs_compiler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_kernel_compiles_in_seconds_and_keeps_its_numbers_in_registers(architecture: int):
+    found = all_kernels()
+    assert found
+    for library, name in found:
+        start = time.process_time()
+        kernel = kernels.compiled(library, name, architecture)
+        assert time.process_time() - start < 5, name
+        spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", kernel.log)))
+        assert "registers" in kernel.log
+        assert spilled == 0 or any(rare in name for rare in RARE), f"{name}: {spilled} bytes"
+        assert kernel.code.startswith(b"\x7fELF")
+        assert kernel.symbol in kernel.code
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
+    """A library that has not launched anything yet, and makes its kernels in a folder of its own."""
+    monkeypatch.setenv(kernels.FOLDER, str(tmp_path / "kernels"))
+    kernels.folder_of.cache_clear()
+    kernels.why_missing.cache_clear()
+    load(LIBRARY) or pytest.skip("no C++ compiler")
+    shutil.copyfile(LIBRARY.cpu, tmp_path / "copy.so")
+    yield ctypes.CDLL(str(tmp_path / "copy.so"))
+    kernels.folder_of.cache_clear()
+    kernels.why_missing.cache_clear()
+
+
+@needs_nvrtc
+def test_a_kernel_is_compiled_once_and_kept(copy: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch):
+    assert kernels.why_missing(LIBRARY, 90) is None
+    (file,) = kernels.folder_of(LIBRARY).rglob("*.cubin")
+    name = kernels.names(LIBRARY, copy)[0]
+    assert file == kernels.folder_of(LIBRARY) / kernels.file_of(name, 90)
+    before = file.read_bytes()
+    code, _, symbol = before.rpartition(b"\n")
+    assert symbol in code
+    monkeypatch.setattr(kernels, "compiler", lambda: None)
+    kernels.keep(LIBRARY, name, 90, file)
+    assert file.read_bytes() == before
+
+
+@needs_nvrtc
+def test_gpus_that_nvrtc_does_not_know_get_what_later_drivers_compile():
+    kernel = kernels.compiled(LIBRARY, "ctc_cuda::scale_kernel<float>", 990)
+    assert kernel.code.lstrip().startswith(b"//")
+    assert b".target sm_" in kernel.code
+    assert kernels.compiled(LIBRARY, "ctc_cuda::scale_kernel<float>", 87).code.startswith(b"\x7fELF")
+
+
+@needs_nvrtc
+def test_what_does_not_compile_is_quoted():
+    with pytest.raises(kernels.BuildError, match=r"(?s)NVRTC does not compile ctc_cuda::no_kernel with .*no_kernel"):
+        kernels.compiled(LIBRARY, "ctc_cuda::no_kernel", 90)
+
+
+@needs_compiler
+def test_a_gpu_without_kernels_hears_why(copy: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch):
+    assert kernels.why_missing(LIBRARY, 70) == "its kernels need compute capability 7.5, and this GPU has 7.0"
+    monkeypatch.setattr(kernels, "compiler", lambda: None)
+    why = kernels.why_missing(LIBRARY, 90)
+    assert why == (
+        "NVRTC, which compiles kernels, is missing: CUDA builds of torch have it; `pip install nvidia-cuda-nvrtc`"
+    )
+    ctc._library.warn_slow.cache_clear()
+    with pytest.warns(ctc.SlowPathWarning, match="ctc_loss runs in plain torch, which is slower: NVRTC, which"):
+        ctc._library.warn_slow("ctc_loss", why)
+
+
+@needs_compiler
+def test_without_a_driver_a_launch_is_answered_with_a_status(copy: ctypes.CDLL, tmp_path: Path):
+    from tests.ctc.test_c_interface import EXECUTION_FAILED, CtcOptions, ints
+
+    kernels.use(LIBRARY, copy, driver=tmp_path / "no_libcuda.so")
+    one, memory, numbers = ints([1]), ctypes.create_string_buffer(100_000), (ctypes.c_float * 5)()
+    arguments = (numbers, None, one, one, one, 5, 1, numbers, memory, CtcOptions(loc=1))
+    assert copy.compute_ctc_loss(*arguments) == EXECUTION_FAILED
+    assert _cuda_library.declare(copy).ctc_greedy_cuda_workspace(2, 3) > 0
