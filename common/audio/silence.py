@@ -51,10 +51,12 @@ def with_silences(
     sample_rate: int,
 ) -> np.ndarray:
     """Float32 samples [N] with silences before and after, each in half of all cases, and after some of the words, which
-    end at these samples."""
+    end at these samples; all of one level, as a recording has it."""
+    level = silence_level(random)
 
     def drawn(low: float) -> np.ndarray:
-        return silence(round(max(0.0, random.uniform(low, 1.0)) * cfg.max_seconds * sample_rate), random)
+        seconds = max(0.0, random.uniform(low, 1.0)) * cfg.max_seconds
+        return silence(round(seconds * sample_rate), level, random)
 
     ends = np.array([end for end in word_ends[:-1] if 0 < end < len(samples_N)], np.int64)
     pieces = [drawn(-1.0)]
@@ -63,9 +65,13 @@ def with_silences(
     return np.concatenate([*pieces[:-1], drawn(-1.0)])
 
 
-def silence(samples: int, random: np.random.Generator) -> np.ndarray:
-    """So many samples, float32: zeros in a third of all cases, or white noise of `NOISE_DB`."""
-    level = 0.0 if random.random() < 1 / 3 else 10 ** (random.uniform(*NOISE_DB) / 20)
+def silence_level(random: np.random.Generator) -> float:
+    """The deviation of a silence: zero in a third of all cases, or of noise of `NOISE_DB`."""
+    return 0.0 if random.random() < 1 / 3 else 10 ** (random.uniform(*NOISE_DB) / 20)
+
+
+def silence(samples: int, level: float, random: np.random.Generator) -> np.ndarray:
+    """So many samples of white noise of that deviation, float32."""
     return random.standard_normal(samples, np.float32) * np.float32(level)
 
 

@@ -14,6 +14,7 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastconformer.checkpoints.huggingface import TRANSDUCERS
 from fastconformer.checkpoints.own import FORMAT as FASTCONFORMER
+from fastconformer.checkpoints.own import FORMER as TRANSDUCER
 from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.vocoders import hifigan_import, waveglow_import
 from jasper import nemo_import
@@ -27,6 +28,7 @@ FORMATS: dict[str, Family] = {
     JASPER: "jasper",
     WAV2VEC2: "wav2vec2",
     FASTCONFORMER: "fastconformer",
+    TRANSDUCER: "fastconformer",
     FASTPITCH: "fastpitch",
     hifigan_import.FORMAT: "vocoder",
     waveglow_import.FORMAT: "vocoder",
