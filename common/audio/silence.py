@@ -3,6 +3,7 @@
 Legend of shapes: N samples.
 """
 
+import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -21,6 +22,9 @@ FRAMES_PER_SECOND = 100  # in which pauses are measured
 SOUND_FRAMES = 4  # that are loud, one after the other, are a sound, and no click
 DECAY_DB = 1.0  # per second: how much less a loud sound counts for what is far from it
 MOST_DECAY_DB = 20.0
+STEADY_FRAMES = 50  # in which noise hardly changes, and speech does
+STEADY_DB = 6.0  # by which it changes at most
+STEADY_BELOW_DB = 13.0  # the loudest sound; steady sounds that are louder may be fricatives and vowels
 SILENT_FRAMES = 5  # one after the other are a silence; fewer may be the closure of a stop
 SILENT_DB = 60.0  # below the loudest sound, from which on there is nothing worth keeping, as published trimming has it
 NOISE_DB = (-80.0, -50.0)  # of full scale: noise that training hears in place of silence
@@ -120,9 +124,10 @@ class Pauses:
 
     A pause is what is more than `top_db` below the loudest sound. That is one of at least `SOUND_FRAMES`, so that a
     click does not count; it counts for a quieter voice the less the farther it is away: by `DECAY_DB` a second, and by
-    `MOST_DECAY_DB` at most. Of a pause its beginning and its end are kept, so that quiet sounds there are. What is more
-    than `SILENT_DB` below, digital zeros above all, goes as a whole, at the ends and where it is more than
-    `SILENT_FRAMES` long.
+    `MOST_DECAY_DB` at most. What stays within `STEADY_DB` for `STEADY_FRAMES` is noise: it is a pause however long it
+    lasts, and from `STEADY_BELOW_DB` below the loudest sound on, since voices may be that quiet. Of a pause its
+    beginning and its end are kept, so that quiet sounds there are. What is more than `SILENT_DB` below, digital zeros
+    above all, goes as a whole, at the ends and where it is more than `SILENT_FRAMES` long.
     """
 
     sample_rate: int
@@ -145,7 +150,9 @@ def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: 
     after_T = np.maximum.accumulate(lasting_T + slope_T) - slope_T
     before_T = np.maximum.accumulate(lasting_T[::-1] + slope_T)[::-1] - slope_T[::-1]
     loudest_T = np.maximum(np.maximum(after_T, before_T), lasting_T.max(initial=-np.inf) - MOST_DECAY_DB)
-    pauses_P2, silences_P2 = (_runs(level_T < loudest_T - below) for below in (top_db, SILENT_DB))
+    is_faint_T = level_T < lasting_T.max(initial=-np.inf) - STEADY_BELOW_DB
+    is_pause_T = (level_T < loudest_T - top_db) | (_is_steady(level_T) & is_faint_T)
+    pauses_P2, silences_P2 = _runs(is_pause_T), _runs(level_T < loudest_T - SILENT_DB)
     side, frames = side_frames(longest), len(level_T)
     is_kept_T = np.ones(frames, bool)
     for first, end in pauses_P2:
@@ -158,6 +165,15 @@ def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: 
 def _runs(is_T: np.ndarray) -> np.ndarray:
     """The first place and the end of each run of truths."""
     return np.flatnonzero(np.diff(is_T, prepend=False, append=False)).reshape(-1, 2)
+
+
+def _is_steady(level_T: np.ndarray) -> np.ndarray:
+    """Whether a level is among `STEADY_FRAMES` that differ by less than `STEADY_DB`."""
+    if len(level_T) < STEADY_FRAMES:
+        return np.zeros(len(level_T), bool)
+    level_WT = np.lib.stride_tricks.sliding_window_view(level_T, STEADY_FRAMES)
+    is_steady_W = np.pad(level_WT.max(-1) - level_WT.min(-1) < STEADY_DB, STEADY_FRAMES - 1)
+    return np.lib.stride_tricks.sliding_window_view(is_steady_W, STEADY_FRAMES).any(-1)
 
 
 def side_frames(longest: float) -> int:
@@ -186,7 +202,7 @@ class StreamPauses:
         """Of what was given out."""
         self._rest_N = np.zeros(0, np.float32)
         self._end: deque[np.ndarray] = deque(maxlen=self._side)  # of the pause: it is kept if something follows
-        self._levels: deque[float] = deque(maxlen=SOUND_FRAMES)
+        self._levels: deque[float] = deque(maxlen=STEADY_FRAMES)
         self._least = self._loudest = self._reference = INAUDIBLE_DB + pauses.top_db
         self._given = self._missing = self._paused = 0
         self._silent: list[np.ndarray] = []  # what may be too short a silence to be cut
@@ -211,8 +227,8 @@ class StreamPauses:
         return np.concatenate(kept_N)
 
     def _kept(self, frame_N: np.ndarray, level: float) -> list[np.ndarray]:
-        self._levels.extend([level] * (1 if self._levels else SOUND_FRAMES))
-        lasting = min(self._levels)
+        self._levels.append(level)
+        lasting = min(itertools.islice(reversed(self._levels), SOUND_FRAMES))
         self._loudest = max(self._loudest, lasting)
         fallen = max(self._reference - DECAY_DB / FRAMES_PER_SECOND, self._loudest - MOST_DECAY_DB)
         self._reference = max(fallen, lasting, self._least)
@@ -223,7 +239,8 @@ class StreamPauses:
             return []
         kept_N = self._after_silence()
         self._is_start = False
-        if level < self._reference - self._top_db:
+        is_steady = len(self._levels) == STEADY_FRAMES and max(self._levels) - min(self._levels) < STEADY_DB
+        if level < self._reference - self._top_db or (is_steady and level < self._loudest - STEADY_BELOW_DB):
             return kept_N + self._of_pause(frame_N)
         if self._missing > (round(self.cuts[-1].before * self.sample_rate) if self.cuts else 0):
             self.cuts.append(Cut(self._given / self.sample_rate, self._missing / self.sample_rate))
