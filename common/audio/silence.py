@@ -25,6 +25,9 @@ MOST_DECAY_DB = 20.0
 STEADY_FRAMES = 50  # in which noise hardly changes, and speech does
 STEADY_DB = 6.0  # by which it changes at most
 STEADY_BELOW_DB = 13.0  # the loudest sound; steady sounds that are louder may be fricatives and vowels
+ONSET_DB = -40.0  # of full scale: a stream that is louder has begun, and a quieter one when it is no longer steady
+ONSET_FRAMES = 30  # in which a first sound becomes no louder: the loudest of it has been heard
+RISE_DB = 3.0  # by which it becomes louder
 SILENT_FRAMES = 5  # one after the other are a silence; fewer may be the closure of a stop
 SILENT_DB = 60.0  # below the loudest sound, from which on there is nothing worth keeping, as published trimming has it
 NOISE_DB = (-80.0, -50.0)  # of full scale: noise that training hears in place of silence
@@ -193,7 +196,10 @@ def sliding_minimum(level_T: np.ndarray, width: int) -> np.ndarray:
 
 
 class StreamPauses:
-    """`Pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too."""
+    """`Pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too.
+
+    Its beginning waits until something has risen out of it, so that noise before the first word is a pause.
+    """
 
     def __init__(self, pauses: Pauses) -> None:
         self.sample_rate, self._top_db = pauses.sample_rate, pauses.top_db
@@ -204,6 +210,8 @@ class StreamPauses:
         self._end: deque[np.ndarray] = deque(maxlen=self._side)  # of the pause: it is kept if something follows
         self._levels: deque[float] = deque(maxlen=STEADY_FRAMES)
         self._least = self._loudest = self._reference = INAUDIBLE_DB + pauses.top_db
+        self._held: list[tuple[np.ndarray, float, bool]] | None = []  # of the beginning; None once it is over
+        self._risen, self._waits = math.inf, ONSET_FRAMES
         self._given = self._missing = self._paused = 0
         self._silent: list[np.ndarray] = []  # what may be too short a silence to be cut
         self._silence = 0  # samples of the silence that the stream is in
@@ -223,24 +231,46 @@ class StreamPauses:
             energy_T = np.append(energy_T, rest_N @ rest_N * self.frame / len(rest_N))
         kept_N = [np.zeros(0, np.float32)]
         for t, level in enumerate(decibels(energy_T / self.frame).tolist()):
-            kept_N += self._kept(samples_N[t * self.frame : (t + 1) * self.frame], level)
-        return np.concatenate(kept_N)
+            kept_N += self._heard(samples_N[t * self.frame : (t + 1) * self.frame], level)
+        return np.concatenate(kept_N + (self._begun() if last else []))
 
-    def _kept(self, frame_N: np.ndarray, level: float) -> list[np.ndarray]:
+    def _heard(self, frame_N: np.ndarray, level: float) -> list[np.ndarray]:
         self._levels.append(level)
         lasting = min(itertools.islice(reversed(self._levels), SOUND_FRAMES))
         self._loudest = max(self._loudest, lasting)
         fallen = max(self._reference - DECAY_DB / FRAMES_PER_SECOND, self._loudest - MOST_DECAY_DB)
         self._reference = max(fallen, lasting, self._least)
-        if level < max(self._reference - SILENT_DB, INAUDIBLE_DB):
+        quietest = min(self._levels) if len(self._levels) == STEADY_FRAMES else -math.inf
+        is_steady = max(self._levels) - quietest < STEADY_DB
+        if self._held is None:
+            return self._kept(frame_N, level, self._reference, is_steady=is_steady)
+        self._held.append((frame_N, level, is_steady))
+        has_risen = lasting >= ONSET_DB or (quietest >= INAUDIBLE_DB and not is_steady)
+        if math.isinf(self._risen) and not has_risen:
+            if len(self._held) > STEADY_FRAMES + self._side:
+                passed = len(self._held.pop(0)[0])
+                self._missing, self._paused = self._missing + passed, self._paused + passed
+            return []
+        self._waits -= 1
+        if math.isinf(self._risen) or self._loudest >= self._risen + RISE_DB:
+            self._risen, self._waits = self._loudest, ONSET_FRAMES
+        return self._begun() if not self._waits else []
+
+    def _begun(self) -> list[np.ndarray]:
+        """What is kept of the beginning, now that something has risen out of it, or nothing more comes."""
+        held, self._held = self._held or [], None
+        kept_N = (self._kept(*each, self._loudest, is_steady=steady) for *each, steady in held)
+        return [part_N for parts_N in kept_N for part_N in parts_N]
+
+    def _kept(self, frame_N: np.ndarray, level: float, reference: float, *, is_steady: bool) -> list[np.ndarray]:
+        if level < max(reference - SILENT_DB, INAUDIBLE_DB):
             self._silence += len(frame_N)
             if len(self._silent) <= SILENT_FRAMES:
                 self._silent.append(frame_N)
             return []
         kept_N = self._after_silence()
         self._is_start = False
-        is_steady = len(self._levels) == STEADY_FRAMES and max(self._levels) - min(self._levels) < STEADY_DB
-        if level < self._reference - self._top_db or (is_steady and level < self._loudest - STEADY_BELOW_DB):
+        if level < reference - self._top_db or (is_steady and level < self._loudest - STEADY_BELOW_DB):
             return kept_N + self._of_pause(frame_N)
         if self._missing > (round(self.cuts[-1].before * self.sample_rate) if self.cuts else 0):
             self.cuts.append(Cut(self._given / self.sample_rate, self._missing / self.sample_rate))
