@@ -1,7 +1,8 @@
 """Live captions: sound comes in over a websocket, words go out while they are spoken; those that are final stay.
 
 Every `every_seconds` the last seconds of sound are recognised. A word is final when so much sound followed it that the
-recogniser no longer changes its mind for want of it; those after it are partial.
+recogniser no longer changes its mind for want of it; those after it are partial. Pauses that are cut are no such sound,
+so that they change no word, unless they are long.
 
 Legend: N samples.
 """
