@@ -176,7 +176,7 @@ def _is_steady(level_T: np.ndarray) -> np.ndarray:
         return np.zeros(len(level_T), bool)
     level_WT = np.lib.stride_tricks.sliding_window_view(level_T, STEADY_FRAMES)
     is_steady_W = np.pad(level_WT.max(-1) - level_WT.min(-1) < STEADY_DB, STEADY_FRAMES - 1)
-    return np.lib.stride_tricks.sliding_window_view(is_steady_W, STEADY_FRAMES).any(-1)
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(is_steady_W, STEADY_FRAMES).any(-1))
 
 
 def side_frames(longest: float) -> int:
@@ -258,9 +258,10 @@ class StreamPauses:
 
     def _begun(self) -> list[np.ndarray]:
         """What is kept of the beginning, now that something has risen out of it, or nothing more comes."""
-        held, self._held = self._held or [], None
-        kept_N = (self._kept(*each, self._loudest, is_steady=steady) for *each, steady in held)
-        return [part_N for parts_N in kept_N for part_N in parts_N]
+        held, self._held, kept_N = self._held or [], None, list[np.ndarray]()
+        for frame_N, level, is_steady in held:
+            kept_N += self._kept(frame_N, level, self._loudest, is_steady=is_steady)
+        return kept_N
 
     def _kept(self, frame_N: np.ndarray, level: float, reference: float, *, is_steady: bool) -> list[np.ndarray]:
         if level < max(reference - SILENT_DB, INAUDIBLE_DB):
