@@ -3,10 +3,12 @@
     python -m benchmarks.silence runs/quickstart/jasper_best.pt --root data/quickstart/LibriSpeech
     python -m benchmarks.silence runs/digits/jasper_best.pt --root data/digits --data test.jsonl
     python -m benchmarks.silence runs/quickstart_transducer/fastconformer_best.pt --root … --by session
+    python -m benchmarks.silence jasper.onnx --against runs/quickstart/jasper_best.pt --root … --only zeros
 
 Models are what the server takes: checkpoints of any recogniser and files of trt.export. Silence stands between words
 where the corpus says where they end, as the synthetic one does. Prints a table, in points above the recordings as they
-are, and appends a row of it to benchmarks/results/silence.jsonl.
+are, with the number of texts unlike those of the whole recordings, and appends a row of it to
+benchmarks/results/silence.jsonl.
 """
 
 import argparse
@@ -77,31 +79,37 @@ def heard_by(by: By, ears: Ears) -> Callable[[list[np.ndarray]], list[str]]:
     return lambda sounds: [asyncio.run(captioned(samples_N)) for samples_N in sounds]
 
 
+Hear = Callable[[list[np.ndarray]], list[str]]
+
+
 def measured(
-    hear: Callable[[list[np.ndarray]], list[str]],
-    utterances: Sequence[Utterance],
-    rate: int,
-    levels: Sequence[float | None],
-) -> dict[str, float]:
-    """Percent of words wrong, by what is put where, "as they are" first."""
+    hear: Hear, utterances: Sequence[Utterance], rate: int, only: str, against: Hear | None
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Percent of words wrong, by what is put where, "as they are" first, and the number of texts unlike `against`."""
     clean = [waveform.read(u.audio, sample_rate=rate, **u.piece()).samples for u in utterances]
     ends = [[round(end * rate) for end in u.word_ends] for u in utterances]
     references = [re.sub(r"[^\w' ]", "", u.text.lower()) for u in utterances]
-    found = {"as they are": 100 * word_errors(references, hear(clean)).rate}
-    for place, lengths in SECONDS.items():
-        if place == "between" and not all(ends):
-            continue
-        for level in levels:
-            for seconds in lengths:
-                random = np.random.default_rng(0)
-                sounds = [
-                    with_silence(*each, place, seconds, level, rate, random=random)
-                    for each in zip(clean, ends, strict=True)
-                ]
-                name = f"{'zeros' if level is None else f'{level:g} dB'} {place}, {seconds:g} s"
-                found[name] = round(100 * word_errors(references, hear(sounds)).rate, 2)
-                print(f"{name:28}{found[name]:7.2f} {found[name] - found['as they are']:+.2f}", flush=True)
-    return found
+    found: dict[str, float] = {}
+    unlike: dict[str, int] = {}
+
+    def row(name: str, sounds: list[np.ndarray]) -> None:
+        texts = hear(sounds)
+        found[name] = round(100 * word_errors(references, texts).rate, 2)
+        told = f"{name:28}{found[name]:7.2f} {found[name] - found['as they are']:+.2f}"
+        if against is not None:
+            unlike[name] = sum(map(str.__ne__, texts, against(sounds)))
+            told += f"  {unlike[name]} of {len(texts)} texts unlike"
+        print(told, flush=True)
+
+    row("as they are", clean)
+    wanted = [(place, level, seconds) for place in SECONDS for level in LEVELS for seconds in SECONDS[place]]
+    for place, level, seconds in wanted:
+        name = f"{'zeros' if level is None else f'{level:g} dB'} {place}, {seconds:g} s"
+        if re.search(only, name) and (place != "between" or all(ends)):
+            random = np.random.default_rng(0)
+            each = zip(clean, ends, strict=True)
+            row(name, [with_silence(*one, place, seconds, level, rate, random=random) for one in each])
+    return found, unlike
 
 
 def main() -> None:
@@ -114,17 +122,22 @@ def main() -> None:
     parser.add_argument(
         "--by", choices=("recording", "session", "captions"), default="recording", help="way of hearing"
     )
-    parser.add_argument("--zeros", action="store_true", help="zeros alone, no noise")
+    parser.add_argument("--against", type=Path, help="model whose texts should be the same (default: with --by, MODEL)")
+    parser.add_argument("--only", default="", help="pattern of the rows wanted, such as zeros or between (default all)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     utterances, _ = read_sources([options.data], root=options.root, training=False, advice="name another subset")
     utterances = utterances[:: max(1, len(utterances) // options.clips)][: options.clips]
     ears = load_ears(options.model, threads=1, device="cpu")
-    levels = LEVELS[:1] if options.zeros else LEVELS
-    found = measured(heard_by(options.by, ears), utterances, ears.sample_rate, levels)
+    against = None
+    if options.against or options.by != "recording":
+        against = heard_by("recording", load_ears(options.against or options.model, threads=1, device="cpu"))
+    hear = heard_by(options.by, ears)
+    found, unlike = measured(hear, utterances, ears.sample_rate, options.only, against)
     print(f"as they are {found['as they are']:.2f} %; most above it {max(found.values()) - found['as they are']:+.2f}")
     row = {"model": str(options.model.parent.name), "file": options.model.suffix, "by": options.by}
-    append_row("silence", row | {"clips": len(utterances), "words_wrong": found}, device=torch.device("cpu"))
+    row |= {"clips": len(utterances), "words_wrong": found, "texts_unlike": unlike}
+    append_row("silence", row, device=torch.device("cpu"))
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def build(cls: type[T], settings: Mapping[str, Any], source: str, _prefix: str =
     """An instance of dataclass `cls` from nested `settings`; `source` is named in the messages of ConfigError.
 
     A class may have `RENAMED`, old names of its settings and their places of today ("log_every": "every.log_steps"), so
-    that files and checkpoints written before are read.
+    that files and checkpoints written before are read; "" for what is gone, of which 0 is passed over.
     """
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -230,10 +230,14 @@ def _over_default(field: "dataclasses.Field[Any]", value: Any, source: str) -> A
 
 
 def _renamed(settings: Mapping[str, Any], names: Mapping[str, str], source: str) -> dict[str, Any]:
-    """`settings` under the names of today. Raises ConfigError if one stands there under both."""
+    """`settings` under the names of today. Raises ConfigError if one stands there under both, or is in use and gone."""
     renamed = {key: value for key, value in settings.items() if key not in names}
     for old in settings.keys() & names.keys():
-        table, *rest = (new := names[old]).split(".")
+        if not (new := names[old]):
+            if settings[old]:
+                raise ConfigError(f"{source}: {old} = {settings[old]}: there is no such setting any more; train anew")
+            continue
+        table, *rest = new.split(".")
         inner = renamed.get(table, {}) if rest else renamed
         key = rest[0] if rest else table
         if key in inner:

@@ -30,7 +30,7 @@ Count = TypeVar("Count", int, Tensor)
 class LogMelConfig:
     """From samples to log-mel features."""
 
-    RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor"}
+    RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor", "heard_db": ""}
     # The defaults are the recipe of Jasper and QuartzNet; others are below, beginning with `TTS`.
     sample_rate: int = 16_000
     """Sample rate of the audio, in Hz."""

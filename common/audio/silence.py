@@ -3,6 +3,7 @@
 Legend of shapes: N samples.
 """
 
+import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -21,6 +22,12 @@ FRAMES_PER_SECOND = 100  # in which pauses are measured
 SOUND_FRAMES = 4  # that are loud, one after the other, are a sound, and no click
 DECAY_DB = 1.0  # per second: how much less a loud sound counts for what is far from it
 MOST_DECAY_DB = 20.0
+STEADY_FRAMES = 50  # in which noise hardly changes, and speech does
+STEADY_DB = 6.0  # by which it changes at most
+STEADY_BELOW_DB = 13.0  # the loudest sound; steady sounds that are louder may be fricatives and vowels
+ONSET_DB = -40.0  # of full scale: a stream that is louder has begun, and a quieter one when it is no longer steady
+ONSET_FRAMES = 30  # in which a first sound becomes no louder: the loudest of it has been heard
+RISE_DB = 3.0  # by which it becomes louder
 SILENT_FRAMES = 5  # one after the other are a silence; fewer may be the closure of a stop
 SILENT_DB = 60.0  # below the loudest sound, from which on there is nothing worth keeping, as published trimming has it
 NOISE_DB = (-80.0, -50.0)  # of full scale: noise that training hears in place of silence
@@ -51,10 +58,12 @@ def with_silences(
     sample_rate: int,
 ) -> np.ndarray:
     """Float32 samples [N] with silences before and after, each in half of all cases, and after some of the words, which
-    end at these samples."""
+    end at these samples; all of one level, as a recording has it."""
+    level = silence_level(random)
 
     def drawn(low: float) -> np.ndarray:
-        return silence(round(max(0.0, random.uniform(low, 1.0)) * cfg.max_seconds * sample_rate), random)
+        seconds = max(0.0, random.uniform(low, 1.0)) * cfg.max_seconds
+        return silence(round(seconds * sample_rate), level, random)
 
     ends = np.array([end for end in word_ends[:-1] if 0 < end < len(samples_N)], np.int64)
     pieces = [drawn(-1.0)]
@@ -63,9 +72,13 @@ def with_silences(
     return np.concatenate([*pieces[:-1], drawn(-1.0)])
 
 
-def silence(samples: int, random: np.random.Generator) -> np.ndarray:
-    """So many samples, float32: zeros in a third of all cases, or white noise of `NOISE_DB`."""
-    level = 0.0 if random.random() < 1 / 3 else 10 ** (random.uniform(*NOISE_DB) / 20)
+def silence_level(random: np.random.Generator) -> float:
+    """The deviation of a silence: zero in a third of all cases, or of noise of `NOISE_DB`."""
+    return 0.0 if random.random() < 1 / 3 else 10 ** (random.uniform(*NOISE_DB) / 20)
+
+
+def silence(samples: int, level: float, random: np.random.Generator) -> np.ndarray:
+    """So many samples of white noise of that deviation, float32."""
     return random.standard_normal(samples, np.float32) * np.float32(level)
 
 
@@ -114,9 +127,10 @@ class Pauses:
 
     A pause is what is more than `top_db` below the loudest sound. That is one of at least `SOUND_FRAMES`, so that a
     click does not count; it counts for a quieter voice the less the farther it is away: by `DECAY_DB` a second, and by
-    `MOST_DECAY_DB` at most. Of a pause its beginning and its end are kept, so that quiet sounds there are. What is more
-    than `SILENT_DB` below, digital zeros above all, goes as a whole, at the ends and where it is more than
-    `SILENT_FRAMES` long.
+    `MOST_DECAY_DB` at most. What stays within `STEADY_DB` for `STEADY_FRAMES` is noise: it is a pause however long it
+    lasts, and from `STEADY_BELOW_DB` below the loudest sound on, since voices may be that quiet. Of a pause its
+    beginning and its end are kept, so that quiet sounds there are. What is more than `SILENT_DB` below, digital zeros
+    above all, goes as a whole, at the ends and where it is more than `SILENT_FRAMES` long.
     """
 
     sample_rate: int
@@ -139,7 +153,9 @@ def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: 
     after_T = np.maximum.accumulate(lasting_T + slope_T) - slope_T
     before_T = np.maximum.accumulate(lasting_T[::-1] + slope_T)[::-1] - slope_T[::-1]
     loudest_T = np.maximum(np.maximum(after_T, before_T), lasting_T.max(initial=-np.inf) - MOST_DECAY_DB)
-    pauses_P2, silences_P2 = (_runs(level_T < loudest_T - below) for below in (top_db, SILENT_DB))
+    is_faint_T = level_T < lasting_T.max(initial=-np.inf) - STEADY_BELOW_DB
+    is_pause_T = (level_T < loudest_T - top_db) | (_is_steady(level_T) & is_faint_T)
+    pauses_P2, silences_P2 = _runs(is_pause_T), _runs(level_T < loudest_T - SILENT_DB)
     side, frames = side_frames(longest), len(level_T)
     is_kept_T = np.ones(frames, bool)
     for first, end in pauses_P2:
@@ -152,6 +168,15 @@ def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: 
 def _runs(is_T: np.ndarray) -> np.ndarray:
     """The first place and the end of each run of truths."""
     return np.flatnonzero(np.diff(is_T, prepend=False, append=False)).reshape(-1, 2)
+
+
+def _is_steady(level_T: np.ndarray) -> np.ndarray:
+    """Whether a level is among `STEADY_FRAMES` that differ by less than `STEADY_DB`."""
+    if len(level_T) < STEADY_FRAMES:
+        return np.zeros(len(level_T), bool)
+    level_WT = np.lib.stride_tricks.sliding_window_view(level_T, STEADY_FRAMES)
+    is_steady_W = np.pad(level_WT.max(-1) - level_WT.min(-1) < STEADY_DB, STEADY_FRAMES - 1)
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(is_steady_W, STEADY_FRAMES).any(-1))
 
 
 def side_frames(longest: float) -> int:
@@ -171,7 +196,10 @@ def sliding_minimum(level_T: np.ndarray, width: int) -> np.ndarray:
 
 
 class StreamPauses:
-    """`Pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too."""
+    """`Pauses` of a stream, of which only what has come so far is known; what nobody hears is a pause too.
+
+    Its beginning waits until something has risen out of it, so that noise before the first word is a pause.
+    """
 
     def __init__(self, pauses: Pauses) -> None:
         self.sample_rate, self._top_db = pauses.sample_rate, pauses.top_db
@@ -180,8 +208,10 @@ class StreamPauses:
         """Of what was given out."""
         self._rest_N = np.zeros(0, np.float32)
         self._end: deque[np.ndarray] = deque(maxlen=self._side)  # of the pause: it is kept if something follows
-        self._levels: deque[float] = deque(maxlen=SOUND_FRAMES)
+        self._levels: deque[float] = deque(maxlen=STEADY_FRAMES)
         self._least = self._loudest = self._reference = INAUDIBLE_DB + pauses.top_db
+        self._held: list[tuple[np.ndarray, float, bool]] | None = []  # of the beginning; None once it is over
+        self._risen, self._waits = math.inf, ONSET_FRAMES
         self._given = self._missing = self._paused = 0
         self._silent: list[np.ndarray] = []  # what may be too short a silence to be cut
         self._silence = 0  # samples of the silence that the stream is in
@@ -201,23 +231,47 @@ class StreamPauses:
             energy_T = np.append(energy_T, rest_N @ rest_N * self.frame / len(rest_N))
         kept_N = [np.zeros(0, np.float32)]
         for t, level in enumerate(decibels(energy_T / self.frame).tolist()):
-            kept_N += self._kept(samples_N[t * self.frame : (t + 1) * self.frame], level)
-        return np.concatenate(kept_N)
+            kept_N += self._heard(samples_N[t * self.frame : (t + 1) * self.frame], level)
+        return np.concatenate(kept_N + (self._begun() if last else []))
 
-    def _kept(self, frame_N: np.ndarray, level: float) -> list[np.ndarray]:
-        self._levels.extend([level] * (1 if self._levels else SOUND_FRAMES))
-        lasting = min(self._levels)
+    def _heard(self, frame_N: np.ndarray, level: float) -> list[np.ndarray]:
+        self._levels.append(level)
+        lasting = min(itertools.islice(reversed(self._levels), SOUND_FRAMES))
         self._loudest = max(self._loudest, lasting)
         fallen = max(self._reference - DECAY_DB / FRAMES_PER_SECOND, self._loudest - MOST_DECAY_DB)
         self._reference = max(fallen, lasting, self._least)
-        if level < max(self._reference - SILENT_DB, INAUDIBLE_DB):
+        quietest = min(self._levels) if len(self._levels) == STEADY_FRAMES else -math.inf
+        is_steady = max(self._levels) - quietest < STEADY_DB
+        if self._held is None:
+            return self._kept(frame_N, level, self._reference, is_steady=is_steady)
+        self._held.append((frame_N, level, is_steady))
+        has_risen = lasting >= ONSET_DB or (quietest >= INAUDIBLE_DB and not is_steady)
+        if math.isinf(self._risen) and not has_risen:
+            if len(self._held) > STEADY_FRAMES + self._side:
+                passed = len(self._held.pop(0)[0])
+                self._missing, self._paused = self._missing + passed, self._paused + passed
+            return []
+        self._waits -= 1
+        if math.isinf(self._risen) or self._loudest >= self._risen + RISE_DB:
+            self._risen, self._waits = self._loudest, ONSET_FRAMES
+        return self._begun() if not self._waits else []
+
+    def _begun(self) -> list[np.ndarray]:
+        """What is kept of the beginning, now that something has risen out of it, or nothing more comes."""
+        held, self._held, kept_N = self._held or [], None, list[np.ndarray]()
+        for frame_N, level, is_steady in held:
+            kept_N += self._kept(frame_N, level, self._loudest, is_steady=is_steady)
+        return kept_N
+
+    def _kept(self, frame_N: np.ndarray, level: float, reference: float, *, is_steady: bool) -> list[np.ndarray]:
+        if level < max(reference - SILENT_DB, INAUDIBLE_DB):
             self._silence += len(frame_N)
             if len(self._silent) <= SILENT_FRAMES:
                 self._silent.append(frame_N)
             return []
         kept_N = self._after_silence()
         self._is_start = False
-        if level < self._reference - self._top_db:
+        if level < reference - self._top_db or (is_steady and level < self._loudest - STEADY_BELOW_DB):
             return kept_N + self._of_pause(frame_N)
         if self._missing > (round(self.cuts[-1].before * self.sample_rate) if self.cuts else 0):
             self.cuts.append(Cut(self._given / self.sample_rate, self._missing / self.sample_rate))

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from common.audio import waveform
 from common.audio.headers import UnreachableError
-from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, trim_silence, with_silences
+from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, silence_level, trim_silence, with_silences
 from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed, recordings
@@ -154,7 +154,7 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         ends = [round(end * rate - first / version.change) for end in utterance.word_ends]
         if random := drawn(self.silence.probability, seed=self.seed, epoch=epoch, indices=[index], kind=3):
             if random.random() < ALONE:
-                samples, target = silence(len(samples), random), []
+                samples, target = silence(len(samples), silence_level(random), random), []
             else:
                 samples = with_silences(samples, ends, self.silence, random, sample_rate=self.sample_rate)
         return SpeechItem(index, utterance.id, samples, target, epoch)

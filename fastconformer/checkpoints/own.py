@@ -15,6 +15,7 @@ from fastconformer.checkpoints.imported import Imported
 from fastconformer.config import ModelConfig
 
 FORMAT = "fastconformer"  # what our checkpoints say they are
+FORMER = "transducer"  # and what those of before the package's name said
 
 
 def is_own(path: Path) -> bool:
@@ -28,7 +29,7 @@ def is_own(path: Path) -> bool:
 def read(path: Path, *, ema: bool | None = None) -> Imported:
     """The model in a checkpoint of a training run. Raises CheckpointError."""
     state = checkpoint.load(path)
-    if state.get("format") != FORMAT:
+    if state.get("format") not in (FORMAT, FORMER):
         raise CheckpointError(
             f"{path}: not a FastConformer checkpoint of this repository; {checkpoint.contents(state)}"
         )

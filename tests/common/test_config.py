@@ -201,7 +201,7 @@ def test_a_table_under_an_old_name_is_read_over_the_default_of_its_field():
 
     @dataclass(frozen=True, kw_only=True)
     class Features:
-        RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor"}
+        RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor", "heard_db": ""}
         noise_floor: float = 1.0
         bins: int = 64
 
@@ -209,7 +209,12 @@ def test_a_table_under_an_old_name_is_read_over_the_default_of_its_field():
     class Run:
         features: Features = field(default=Features(bins=80))
 
-    assert config.build(Run, {"features": {"dither": 0.5}}, "a.pt").features == Features(noise_floor=0.5, bins=80)
+    before = {"features": {"dither": 0.5, "heard_db": 0.0}}
+    assert config.build(Run, before, "a.pt").features == Features(noise_floor=0.5, bins=80)
+    with pytest.raises(
+        config.ConfigError, match=r"^a.pt: heard_db = 40: there is no such setting any more; train anew"
+    ):
+        config.build(Run, {"features": {"heard_db": 40}}, "a.pt")
 
 
 def test_yes_or_no_flags_may_stand_alone():

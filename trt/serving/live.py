@@ -1,7 +1,8 @@
 """Live captions: sound comes in over a websocket, words go out while they are spoken; those that are final stay.
 
 Every `every_seconds` the last seconds of sound are recognised. A word is final when so much sound followed it that the
-recogniser no longer changes its mind for want of it; those after it are partial.
+recogniser no longer changes its mind for want of it; those after it are partial. Pauses that are cut are no such sound,
+so that they change no word, unless they are long.
 
 Legend: N samples.
 """
@@ -39,8 +40,10 @@ class LiveOptions:
 
     every_seconds: float = 0.3
     """Sound between two looks."""
-    lookahead_seconds: float = 0.5
-    """Sound that must follow a word before it is final."""
+    lookahead_seconds: float = 0.6
+    """Sound that must follow a word before it is final, pauses that are cut apart."""
+    pause_seconds: float = 3.0
+    """Pause that is cut, after which the words before it are final."""
     left_seconds: float = 4.0
     """Sound before the last final word that is heard again."""
     longest_seconds: float = 15.0
@@ -71,6 +74,7 @@ class Captions:
         self._kept_N = np.zeros(0, np.float32)
         self._first = 0  # sample of the stream without its pauses that is the first kept
         self._new = 0  # samples since the last look
+        self._seen = (0.0, False)  # sound without its pauses, and whether a pause had ended it, at the last look
         self._final_until = 0.0
         self.words: list[Word] = []
 
@@ -107,10 +111,11 @@ class Captions:
             part_N = samples_N[first : first + step]
             self._take(part_N)
             self._new += len(part_N)
-            if self._new >= step:
-                kept = self._kept_seconds
-                pause = self.seconds - in_recording(self._cuts, kept)
-                looked = await self._look(kept + pause - self.options.lookahead_seconds)
+            kept, pause = self._kept_seconds, self._pauses.pause / self._rate if self._pauses else 0.0
+            now = (kept, pause >= self.options.pause_seconds)
+            if self._new >= step and now > self._seen:
+                looked = await self._look(float("inf") if now[1] else kept - self.options.lookahead_seconds)
+                self._seen = now
                 found = LiveText([*(found.words if found else []), *looked.words], looked.partial)
         return found
 

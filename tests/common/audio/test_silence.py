@@ -138,8 +138,21 @@ def test_nothing_else_is_cut(parts):
 
 
 def test_a_quiet_voice_is_heard_whole_from_seconds_after_something_loud_on():
-    first, end = KEEP([np.concatenate([tone(1.0, -3), tone(25.0, -35)])])[-1]
-    assert (first <= 4 * RATE, end) == (True, 26 * RATE)
+    syllables = [tone(0.1, -35), tone(0.1, -45)] * 125
+    first, end = KEEP([np.concatenate([tone(1.0, -3), *syllables])])[-1]
+    assert (first <= 4 * RATE, end > 25.8 * RATE) == (True, True)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 5.0, 60.0])
+@pytest.mark.parametrize("voice", [-20, -40])
+def test_noise_is_a_pause_however_long_it_lasts_and_however_quiet_the_voice_is(voice, seconds):
+    noise_N, voice_N = tone(seconds, -60), np.concatenate([tone(0.2, voice), tone(0.05, voice - 8), tone(0.2, voice)])
+    samples_N = np.concatenate([noise_N, voice_N, noise_N, voice_N, noise_N])
+    whole, stream = kept(samples_N, KEEP([samples_N])), StreamPauses(KEEP)
+    assert len(whole) / RATE == pytest.approx(2 * 0.45 + 0.2, abs=0.03)
+    samples_N = samples_N[len(noise_N) :]
+    heard = [stream.feed(samples_N[first : first + 801]) for first in range(0, len(samples_N), 801)]
+    assert sum(map(len, heard)) / RATE <= 2 * 0.45 + 2 * (0.5 + 0.1)
 
 
 def test_times_of_what_is_kept_are_those_of_the_same_sample():
@@ -154,18 +167,29 @@ def test_times_of_what_is_kept_are_those_of_the_same_sample():
     np.testing.assert_allclose(ends, (places + 1) / RATE, atol=1e-9)
 
 
+def check_stream(parts, step):
+    samples_N, stream = np.concatenate(parts), StreamPauses(KEEP)
+    given = [stream.feed(samples_N[first : first + step]) for first in range(0, len(samples_N), step)]
+    found_N = np.concatenate([*given, stream.feed(samples_N[:0], last=True)])
+    np.testing.assert_array_equal(found_N, kept(samples_N, KEEP([samples_N])))
+    assert stream.cuts == list(cuts_of(KEEP([samples_N]), RATE))
+    return stream
+
+
 @pytest.mark.parametrize("step", [37, 80, 801, 100_000])
 def test_a_stream_is_cut_as_a_recording_whose_loudest_sound_comes_first(step):
     parts = [(0.7, None), (0.5, -20), (0.4, None), (0.5, -25), (9.0, -70), (0.3, -20), (0.02, -60), (0.3, None)]
     parts += [(0.03, -60), (0.3, None), (0.2, -20), (0.05, None), (0.03, -60), (0.07, None), (0.02, -60), (0.2, -20)]
     parts += [(0.2, -60), (0.3, -20), (1.0, None), (0.0031, None)]
-    samples_N = np.concatenate([tone(*part) for part in parts])
-    kept_K2, stream = KEEP([samples_N]), StreamPauses(KEEP)
-    given = [stream.feed(samples_N[first : first + step]) for first in range(0, len(samples_N), step)]
-    found_N = np.concatenate([*given, stream.feed(samples_N[:0], last=True)])
-    np.testing.assert_array_equal(found_N, kept(samples_N, kept_K2))
-    assert stream.cuts == list(cuts_of(kept_K2, RATE))
+    stream = check_stream([tone(*part) for part in parts], step)
     assert stream.pause == len(tone(1.0, None)) + 25
+
+
+@pytest.mark.parametrize("noise", [[None], [-100], [-85], [-60], [-100, None, -60]])
+@pytest.mark.parametrize("seconds", [0.05, 0.3, 1.0, 5.0])
+def test_what_is_before_the_first_word_of_a_stream_is_a_pause(noise, seconds):
+    voice = [tone(0.05, -35), tone(0.2, -22), tone(0.1, -20), tone(0.05, -60), tone(0.3, -18), tone(0.3, -30)]
+    check_stream([*(tone(seconds / len(noise), level) for level in noise), *voice], 801)
 
 
 @pytest.mark.parametrize("corpus", ["librispeech-mini", "digits"])

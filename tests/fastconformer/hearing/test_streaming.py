@@ -558,4 +558,4 @@ def test_pauses_of_a_stream_are_not_heard_and_words_are_timed_with_them(speech, 
     session.feed(np.zeros(16_000, np.float32)).result()
     assert session.done == frames  # nothing is computed
     if asr.config.encoder.attention == "regular":  # what was said before a pause does not wait for its end
-        assert (frames + 1) * asr.samples_per_frame > 48_000
+        assert (frames + 1) * asr.samples_per_frame > session.samples > 32_000

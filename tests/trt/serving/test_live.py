@@ -74,19 +74,10 @@ def test_a_word_that_goes_on_and_on_is_final_before_it_leaves_the_window():
     assert finals[0][1] < 20
 
 
-@pytest.mark.parametrize("pause", [3.0, 20.0])
-def test_pauses_are_not_heard_and_words_are_final_within_them_at_their_times(pause):
+def captioned_with_pauses(pause, hear, words):
+    """Finals of words after each of which are so many seconds of zeros, with the time at which they came."""
     gap_N = np.zeros(round(pause * RATE), np.float32)
-    words = [np.full(50, 0.5 + 0.01 * i, np.float32) for i in range(5)]
     samples_N = np.concatenate([gap_N, *(part_N for word_N in words for part_N in (word_N, gap_N))])
-    longest = 0
-
-    async def hear(heard_N):
-        nonlocal longest
-        longest = max(longest, len(heard_N))
-        places = [(i, np.flatnonzero(heard_N == word_N[0])) for i, word_N in enumerate(words)]
-        found = [Word(f"w{i}", at_N[0] / RATE, (at_N[-1] + 1) / RATE, 1.0) for i, at_N in places if len(at_N)]
-        return Transcript("", "", found, len(heard_N) / RATE)
 
     async def run():
         stream, finals = Captions(hear, RATE, keep=keeper(RATE, longest_pause=0.1, pause_db=25.0)), []
@@ -95,12 +86,46 @@ def test_pauses_are_not_heard_and_words_are_final_within_them_at_their_times(pau
                 finals += [(word, stream.seconds) for word in found.words]
         return [*finals, *((word, stream.seconds) for word in (await stream.end()).words)]
 
-    finals = asyncio.run(run())
-    starts = [pause + i * (pause + 0.5) for i in range(5)]
+    return asyncio.run(run())
+
+
+WORDS = [np.full(50, 0.5 + 0.01 * i, np.float32) for i in range(8)]
+
+
+@pytest.mark.parametrize("pause", [3.5, 20.0])
+def test_pauses_are_not_heard_and_words_are_final_within_them_at_their_times(pause):
+    longest = looks = 0
+
+    async def hear(heard_N):
+        nonlocal longest, looks
+        longest, looks = max(longest, len(heard_N)), looks + 1
+        places = [(i, np.flatnonzero(heard_N == word_N[0])) for i, word_N in enumerate(WORDS)]
+        found = [Word(f"w{i}", at_N[0] / RATE, (at_N[-1] + 1) / RATE, 1.0) for i, at_N in places if len(at_N)]
+        return Transcript("", "", found, len(heard_N) / RATE)
+
+    finals = captioned_with_pauses(pause, hear, WORDS)
+    starts = [pause + i * (pause + 0.5) for i in range(8)]
     assert [(word.text, word.start) for word, _ in finals] == [(f"w{i}", start) for i, start in enumerate(starts)]
     assert all(word.end == pytest.approx(start + 0.5) for (word, _), start in zip(finals, starts, strict=True))
-    assert max(at - word.end for word, at in finals) <= 1.0
-    assert longest <= 3.1 * RATE
+    assert max(at - word.end for word, at in finals) <= LiveOptions.pause_seconds + LiveOptions.every_seconds
+    assert longest <= 4.6 * RATE
+    assert looks <= 5 * len(WORDS)  # a pause costs no looks
+
+
+@pytest.mark.parametrize("pause", [0.1, 0.25, 1.0, 2.0])
+def test_what_a_word_is_does_not_depend_on_the_pause_after_it(pause):
+    async def hear(heard_N):
+        """Each word whole where half a second follows it, or nothing more does in the recording."""
+        found = []
+        for i, word_N in enumerate(WORDS):
+            at_N = np.flatnonzero(heard_N == word_N[0])
+            if len(at_N):
+                is_whole = len(at_N) == 50 and (at_N[-1] + 50 < len(heard_N) or i == len(WORDS) - 1)
+                found.append(Word(f"w{i}" if is_whole else "?", at_N[0] / RATE, (at_N[-1] + 1) / RATE, 1.0))
+        return Transcript("", "", found, len(heard_N) / RATE)
+
+    finals = captioned_with_pauses(pause, hear, WORDS)
+    assert [word.text for word, _ in finals] == [f"w{i}" for i in range(8)]
 
 
 def test_captions_over_a_websocket_are_the_words_of_the_recording(server, tmp_path):
