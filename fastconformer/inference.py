@@ -22,9 +22,10 @@ from common.recognition.transcribing import TranscriptionConfig, status, write_a
 from common.recognition.transcripts import Transcript
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
-from fastconformer.attending import AttentionRecognizer, Times
-from fastconformer.attention.step import DecoderPrecision
+from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.host_step import DecoderPrecision
 from fastconformer.hearing.long_audio import ChunkOptions
+from fastconformer.hearing.prompted import Times
 from fastconformer.listening import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
 from fastconformer.transducer.decoder import check_max_symbols

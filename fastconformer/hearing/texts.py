@@ -56,6 +56,8 @@ class HeardPart(NamedTuple):
     """Seconds of silence that it was heard with before its start."""
     times: Sequence[tuple[float, float]] = ()
     """Start and end of every word, from the first frame on, where something found them."""
+    counts: tuple[float, float] = (-math.inf, math.inf)
+    """From when to when what is said counts, in seconds of the recording: the stretches around hear the rest, too."""
 
     def at(self, seconds: float) -> float:
         """Where in the recording something is that is so many seconds after the first frame."""
@@ -108,6 +110,31 @@ def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) 
     ]
 
 
+def without_doubles(parts: Sequence[HeardPart], words: Sequence[list[Word]]) -> list[list[Word]]:
+    """The words of each part that count; those of a part without times of words do all.
+
+    Times decide, not texts: of two parts that heard the same, the first has the words whose middle comes before the
+    seam, the second those whose middle comes after the last of these: a word that one hears a little later than the
+    other is there once.
+    """
+    timed = [
+        any((word.start, word.end) != (part.at(0.0), part.at(math.inf)) for word in own)
+        for part, own in zip(parts, words, strict=True)
+    ]
+    found: list[list[Word]] = []
+    for i, (part, own) in enumerate(zip(parts, words, strict=True)):
+        if timed[i]:
+            first, end = part.counts
+            if first > part.start and i:  # in the part before, too
+                before = [word.end for word in found[-1]]
+                first = max(before, default=part.start) if timed[i - 1] else parts[i - 1].at(math.inf)
+            if i + 1 < len(parts) and end > parts[i + 1].start and not timed[i + 1]:
+                end = parts[i + 1].start
+            own = [word for word in own if first <= (word.start + word.end) / 2 < end]
+        found.append(own)
+    return found
+
+
 def spelled(words: Sequence[str], pieces: Pieces) -> list[list[int]]:
     """The labels of each word by pieces that may have no capitals and no punctuation; none where one has no labels."""
     found = []
@@ -152,7 +179,7 @@ def transcript_of(
     separator, cuts = "" if language in NO_SPACES else " ", recording.cuts
 
     def alternative(own: Sequence[HeardPart]) -> Alternative:
-        words = [words_of(part, pieces, seconds_per_frame) for part in own]
+        words = without_doubles(own, [words_of(part, pieces, seconds_per_frame) for part in own])
         texts = [" ".join(word.text for word in some) for some in words]
         placed = [
             word._replace(
