@@ -17,7 +17,7 @@ from common.features import LogMelConfig
 from common.recognition.decoding import DecodingOptions
 from common.recognition.tensors import padded
 from common.runs.checkpoint import CheckpointError
-from fastconformer.attention.host_step import DecoderPrecision
+from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.objective import smoothed_cross_entropy
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import SearchOptions, Step

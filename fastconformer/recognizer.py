@@ -29,7 +29,7 @@ from common.recognition.transcripts import Transcript, Word
 from common.runs import checkpoint
 from common.text.pieces import Pieces
 from fastconformer.attending import AttentionRecognizer
-from fastconformer.attention.host_step import DecoderPrecision
+from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding

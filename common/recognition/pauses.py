@@ -3,13 +3,14 @@
 Shapes: N samples, W windows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from common.audio.waveform import INAUDIBLE
 from common.recognition.long_sound import LongSound
+from common.recognition.transcripts import Word
 
 WINDOW_SECONDS = 0.02
 PAUSE_SECONDS = 0.2  # of windows that are quiet, all of them
@@ -50,6 +51,16 @@ def stretches(
             yield SoundStretch(start, near_N[: cut + around], first, start + cut)
             first = start + cut
             start = first - around
+
+
+def between(words: Iterable[Word], after: float, before: float) -> list[Word]:
+    """The words that a stretch is to give: of what two of them heard, one gives what the other does not.
+
+    Of two stretches that overlap, the first gives the words whose middle comes before the seam, the second those whose
+    middle comes after the end of the last of these: times decide, not texts, and a word that one of them hears a little
+    later than the other is there once.
+    """
+    return [word for word in words if after <= (word.start + word.end) / 2 < before]
 
 
 def _inaudible(near_N: np.ndarray, rate: int) -> int:

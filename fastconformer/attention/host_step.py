@@ -6,17 +6,15 @@ W width of a head, V classes, K best.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
 from common.convolution.library import Activation
 from common.convolution.library import Weights as Kind
 from common.convolution.rows import Rows
-from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.search import Best, CachedToken
 
-DecoderPrecision = Literal["fp32", "bf16", "int8"]
 KINDS: dict[DecoderPrecision, Kind] = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 ACTIVATIONS: dict[str, Activation] = {"relu": "leaky_relu", "gelu": "gelu"}  # of slope 0
 FIRST_SLOTS = 256  # of a new store, which doubles when it is full

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fastconformer.attention.host_step import DecoderPrecision, HostDecoder, HostStep, Slots
+from fastconformer.attention.config import DecoderPrecision
+from fastconformer.attention.host_step import HostDecoder, HostStep, Slots
 from fastconformer.attention.network import AttentionDecoder, DecoderBlock
 from fastconformer.attention.search import Best, CachedToken, Heard, Step
 

@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +23,12 @@ from common.recognition.recognizer import OnError
 from common.recognition.recordings import Recording, Source, is_silent, read_ahead
 from common.recognition.transcripts import Transcript
 from common.text.pieces import Pieces, word_groups
-from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.config import AttentionConfig, Times
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, Heard, SearchOptions, Step, Wish, decode
 from fastconformer.hearing.texts import HeardPart, TextHypothesis, hypothesis_of, spelled, transcript_of, word_times
 
-Times = Literal["auto", "tokens", "ctc", "aligner", "none"]
 LONGEST_SECONDS, PREFERRED_SECONDS, SHORTEST_SECONDS = 35.0, 30.0, 1.0
 OVERLAP_SECONDS = 1.0
 """What two stretches both hear around a seam that is in no pause, where words have times by which to join them."""
@@ -141,6 +140,16 @@ class PromptedRecognizer:
     def has_ctc(self) -> bool:
         """Whether there is a CTC head, which finds the times of words."""
         raise NotImplementedError
+
+    @property
+    def assumed_language(self) -> str:
+        """The language of recordings of which nothing is said: "auto" where it is identified, "" where it must be said.
+
+        Models that Cohere trained do not identify any.
+        """
+        if len(self.languages) == 1:
+            return self.languages[0]
+        return "" if self.attention.prompt == "cohere" else AUTO
 
     def _hear(self, samples: Sequence[np.ndarray]) -> HeardFrames:
         """What the decoder needs of some sounds."""
@@ -373,7 +382,7 @@ class PromptedRecognizer:
                 one.of.parts.append(part)
             while live and live[0].is_over:
                 done = live.popleft()
-                language = done.wanted.target_language or done.wanted.source_language or ""
+                language = done.wanted.target_language or done.wanted.source_language or self.attention.language
                 yield transcript_of(
                     done.recording, done.parts, self.pieces, language=language,
                     seconds_per_frame=self.seconds_per_frame,
@@ -409,10 +418,9 @@ class PromptedRecognizer:
             )
             placed = self._timed(samples, frames, texts, wanted, times)
             for row, sound_N, text, own in zip(rows, samples, texts, placed, strict=True):
-                start, heard_N, first, end = spoken[row].sound
+                start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
-                counts = (first / rate, end / rate)
-                found[row] = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, counts)
+                found[row] = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
         return [found[row] for row in range(len(spoken))]
 
     def _decoded(

@@ -11,6 +11,7 @@ import numpy as np
 
 import ctc
 from common.audio.silence import in_recording
+from common.recognition.pauses import between
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
 from common.text.pieces import Pieces, is_spoken
@@ -56,8 +57,8 @@ class HeardPart(NamedTuple):
     """Seconds of silence that it was heard with before its start."""
     times: Sequence[tuple[float, float]] = ()
     """Start and end of every word, from the first frame on, where something found them."""
-    counts: tuple[float, float] = (-math.inf, math.inf)
-    """From when to when what is said counts, in seconds of the recording: the stretches around hear the rest, too."""
+    seam: float = math.inf
+    """Up to when what is said counts, in seconds of the recording, where the next part hears some of it, too."""
 
     def at(self, seconds: float) -> float:
         """Where in the recording something is that is so many seconds after the first frame."""
@@ -111,12 +112,7 @@ def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) 
 
 
 def without_doubles(parts: Sequence[HeardPart], words: Sequence[list[Word]]) -> list[list[Word]]:
-    """The words of each part that count; those of a part without times of words do all.
-
-    Times decide, not texts: of two parts that heard the same, the first has the words whose middle comes before the
-    seam, the second those whose middle comes after the last of these: a word that one hears a little later than the
-    other is there once.
-    """
+    """The words that each part gives (`common.recognition.pauses.between`): all of one that has no times of words."""
     timed = [
         any((word.start, word.end) != (part.at(0.0), part.at(math.inf)) for word in own)
         for part, own in zip(parts, words, strict=True)
@@ -124,13 +120,13 @@ def without_doubles(parts: Sequence[HeardPart], words: Sequence[list[Word]]) -> 
     found: list[list[Word]] = []
     for i, (part, own) in enumerate(zip(parts, words, strict=True)):
         if timed[i]:
-            first, end = part.counts
-            if first > part.start and i:  # in the part before, too
-                before = [word.end for word in found[-1]]
-                first = max(before, default=part.start) if timed[i - 1] else parts[i - 1].at(math.inf)
-            if i + 1 < len(parts) and end > parts[i + 1].start and not timed[i + 1]:
-                end = parts[i + 1].start
-            own = [word for word in own if first <= (word.start + word.end) / 2 < end]
+            after, before = -math.inf, math.inf
+            if i and part.start < parts[i - 1].at(math.inf):
+                last = max((word.end for word in found[-1]), default=part.start)
+                after = last if timed[i - 1] else parts[i - 1].at(math.inf)
+            if i + 1 < len(parts) and part.at(math.inf) > parts[i + 1].start:
+                before = part.seam if timed[i + 1] else parts[i + 1].start
+            own = between(own, after, before)
         found.append(own)
     return found
 
@@ -196,4 +192,5 @@ def transcript_of(
         readings += [[parts[0]._replace(hypothesis=one)] for one in parts[0].hypothesis.alternatives]
     flags = tuple(dict.fromkeys(flag for part in parts for flag in part.hypothesis.flags))
     found = [alternative(own) for own in readings]
-    return best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)._replace(flags=flags)
+    best = best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)
+    return best._replace(flags=flags, language=language)

@@ -1,7 +1,6 @@
 """Searches by an attention decoder: against all texts there are, in any batch, around loops; models by transformers."""
 
 import itertools
-import math
 import shutil
 
 import numpy as np
@@ -174,22 +173,3 @@ def test_cohere_models_of_transformers_are_read_in_every_spelling(tmp_path, spel
     assert asr.pieces.labels[asr.prompt("en")[0]] == "▁"
     with pytest.raises(ValueError, match="this model transcribes only"):
         asr.prompt("en", "de")
-
-
-def test_recordings_are_cut_in_pauses():
-    from common.recognition.pauses import stretches
-
-    rate, draw = 1000, np.random.default_rng(0)
-    sound = draw.normal(size=100 * rate).astype(np.float32)
-    for pause in (13.0, 28.0, 55.0):
-        sound[int(pause * rate) : int((pause + 0.4) * rate)] *= 0.001
-    found = list(stretches(sound, rate, preferred=30, longest=35, overlap=1.0))
-    assert [one.first for one in found] == [0, *(one.end for one in found[:-1])], "every sample counts once"
-    assert found[-1].end == len(sound)
-    starts = [one.start / rate for one in found]
-    assert starts[1] == pytest.approx(28.2, abs=0.2)
-    assert starts[2] == pytest.approx(55.2, abs=0.2)
-    assert math.ceil(max(len(one.samples_N) for one in found) / rate) <= 35
-    overlaps = [one.start + len(one.samples_N) - other.start for one, other in itertools.pairwise(found)]
-    assert overlaps == [0, 0, rate], "only around the seam that is in no pause"
-    assert all((one.samples_N == sound[one.start : one.start + len(one.samples_N)]).all() for one in found)
