@@ -208,7 +208,10 @@ def captions() -> Reader:
     class Hearing:
         ears = Ears()
 
-        async def hear(self, samples_N: np.ndarray, lane: str) -> Transcript:
+        def wanted(self, *languages: str) -> dict[str, str]:
+            return {}
+
+        async def hear(self, samples_N: np.ndarray, lane: str, **options: Any) -> Transcript:
             seconds = len(samples_N) / RATE
             return Transcript("array", "a", [Word("a", 0.0, seconds, 1.0)], seconds)
 
