@@ -11,6 +11,7 @@ import numpy as np
 
 import ctc
 from common.audio.silence import in_recording
+from common.recognition.pauses import between
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
 from common.text.pieces import Pieces, is_spoken
@@ -56,6 +57,8 @@ class HeardPart(NamedTuple):
     """Seconds of silence that it was heard with before its start."""
     times: Sequence[tuple[float, float]] = ()
     """Start and end of every word, from the first frame on, where something found them."""
+    seam: float = math.inf
+    """Up to when what is said counts, in seconds of the recording, where the next part hears some of it, too."""
 
     def at(self, seconds: float) -> float:
         """Where in the recording something is that is so many seconds after the first frame."""
@@ -108,6 +111,26 @@ def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) 
     ]
 
 
+def without_doubles(parts: Sequence[HeardPart], words: Sequence[list[Word]]) -> list[list[Word]]:
+    """The words that each part gives (`common.recognition.pauses.between`): all of one that has no times of words."""
+    timed = [
+        any((word.start, word.end) != (part.at(0.0), part.at(math.inf)) for word in own)
+        for part, own in zip(parts, words, strict=True)
+    ]
+    found: list[list[Word]] = []
+    for i, (part, own) in enumerate(zip(parts, words, strict=True)):
+        if timed[i]:
+            after, before = -math.inf, math.inf
+            if i and part.start < parts[i - 1].at(math.inf):
+                last = max((word.end for word in found[-1]), default=part.start)
+                after = last if timed[i - 1] else parts[i - 1].at(math.inf)
+            if i + 1 < len(parts) and part.at(math.inf) > parts[i + 1].start:
+                before = part.seam if timed[i + 1] else parts[i + 1].start
+            own = between(own, after, before)
+        found.append(own)
+    return found
+
+
 def spelled(words: Sequence[str], pieces: Pieces) -> list[list[int]]:
     """The labels of each word by pieces that may have no capitals and no punctuation; none where one has no labels."""
     found = []
@@ -132,10 +155,10 @@ def word_times(
     """
     labels = [label for word in words for label in word]
     try:
-        (found,) = ctc.align(log_probs_SV[None], [labels], [len(log_probs_SV)], blank=pieces.blank)
+        found = ctc.label_spans(log_probs_SV, labels, blank=pieces.blank)
     except ValueError:
         return []
-    spans = list(zip(labels, found.start_frames, found.end_frames, strict=True))
+    spans = [(label, *span) for label, span in zip(labels, found, strict=True)]
     times, first = [], 0
     for word in words:
         own = spans[first : first + len(word)]
@@ -152,7 +175,7 @@ def transcript_of(
     separator, cuts = "" if language in NO_SPACES else " ", recording.cuts
 
     def alternative(own: Sequence[HeardPart]) -> Alternative:
-        words = [words_of(part, pieces, seconds_per_frame) for part in own]
+        words = without_doubles(own, [words_of(part, pieces, seconds_per_frame) for part in own])
         texts = [" ".join(word.text for word in some) for some in words]
         placed = [
             word._replace(
@@ -169,4 +192,5 @@ def transcript_of(
         readings += [[parts[0]._replace(hypothesis=one)] for one in parts[0].hypothesis.alternatives]
     flags = tuple(dict.fromkeys(flag for part in parts for flag in part.hypothesis.flags))
     found = [alternative(own) for own in readings]
-    return best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)._replace(flags=flags)
+    best = best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)
+    return best._replace(flags=flags, language=language)

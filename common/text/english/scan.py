@@ -117,7 +117,12 @@ SIGNS = (
     shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope, begins=_RAISED),
     shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute, begins="|"),
     shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled, begins="*#"),
-    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)", words.masked, begins="*•"),
+    shape(
+        "masked",
+        r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)",
+        words.masked,
+        begins="*•",
+    ),
     shape("handle", r"@([A-Za-z_]\w*)", electronic.handle, begins="@"),
     shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag, begins="#"),
     shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, begins="#"),

@@ -8,6 +8,7 @@ import pytest
 
 from common.recognition.transcripts import Transcript, Word
 from trt.serving.limits import RequestError
+from trt.serving.models import Sound
 from trt.serving.triton.asking import Infer, Remote
 from trt.serving.triton.transcripts import content_of
 
@@ -35,7 +36,7 @@ def heard(head: bytes, tensor: bytes = b"", status: str = "200 OK") -> Transcrip
         reader.feed_eof()
         infer = Infer("127.0.0.1", 1)
         infer.idle.append((reader, Writer()))
-        return await Remote(infer)(np.zeros(3, np.float32))
+        return await Remote(infer)(Sound(np.zeros(3, np.float32)))
 
     return asyncio.run(ask())
 
@@ -93,7 +94,7 @@ def test_what_a_client_asked_for_that_has_gone_does_not_reach_triton():
                 return np.frombuffer(content_of(Transcript("array", "", [], 1.0)), np.uint8)
 
         lane = Remote(Slow("127.0.0.1", 1), most=2)
-        jobs = [asyncio.create_task(lane(np.full(3, i, np.float32))) for i in range(5)]
+        jobs = [asyncio.create_task(lane(Sound(np.full(3, i, np.float32)))) for i in range(5)]
         await asyncio.sleep(0.01)
         assert len(lane) == 5
         for gone in (jobs[0], jobs[3]):  # one that Triton has already, and one that waits
