@@ -109,7 +109,7 @@ class AttentionRecognizer(Listener):
         assert self.model.attention is not None
         self.decoder_precision: DecoderPrecision = decoder_precision
         self.network, self.head, self.aligner = self.model.attention, "attention", aligner
-        self._format = PromptFormat(self.network.cfg.prompt, pieces)
+        self._format = PromptFormat(self.network.cfg.prompt, pieces, self.network.cfg.language)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -146,8 +146,6 @@ class AttentionRecognizer(Listener):
 
     def prompt_for(self, wanted: Wanted) -> list[int]:
         """As `prompt`, of what is wanted; a source language that is not said is the model's default."""
-        if wanted.source_language is None and self.network.cfg.language:
-            wanted = replace(wanted, source_language=self.network.cfg.language)
         return self._format(wanted)
 
     @torch.inference_mode()

@@ -8,6 +8,7 @@ from common.lengths import inside
 from common.recognition.scoring import Evaluation, ScoredUtterance, batches, check_numbers, scored
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.prompt import Wanted
+from fastconformer.hearing.greedy import CTCDecoding
 from fastconformer.recognizer import Head, Recognizer
 
 
@@ -35,13 +36,18 @@ def evaluate(
         inside_BS = inside(frames_B, encoded_BSC.shape[1])
         check_numbers(encoded_BSC.isnan().any(2) & inside_BS, batch.ids, asr.precision)
         for head, results in mine.items():
-            texts: list[str]
-            if isinstance(asr, AttentionRecognizer):
+            flags: list[tuple[str, ...]] = [()] * len(batch.indices)
+            if isinstance(asr, Recognizer):
+                texts = [one.text for one in asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols)]
+            elif head == "ctc":
+                texts = [one.text for one in CTCDecoding(asr.ctc_log_probs, asr.pieces)(encoded_BSC, frames_B)]
+            else:
                 asked = [(wanted or Wanted()).with_entry(dict(dataset.utterances[i].wanted)) for i in batch.indices]
                 prompt = [asr.prompt_for(one) for one in asked]
-                texts = [found.text for found in asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=True)]
-            else:
-                decoded = asr.decode(encoded_BSC, frames_B, head=head, max_symbols=max_symbols)
-                texts = [hypothesis.text for hypothesis in decoded]
-            results += map(ScoredUtterance, batch.indices, map(normalized, texts))
+                found = asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=True)
+                texts, flags = [one.text for one in found], [one.flags for one in found]
+            results += [
+                ScoredUtterance(row, normalized(text), flags=told)
+                for row, text, told in zip(batch.indices, texts, flags, strict=True)
+            ]
     return [scored(dataset.utterances, results, world) for results in mine.values()]
