@@ -75,8 +75,8 @@ _WORDS = {
         "|wait/warten/waited/gewartet/wartete|dance/tanzen/danced/getanzt/tanzte"
     ),
     "past": _words(
-        "yesterday/gestern|on monday/am montag|in january/im januar|this morning/heute morgen|after lunch/nach dem essen"
-        "|last summer/letzten sommer"
+        "yesterday/gestern|on monday/am montag|in january/im januar|this morning/heute morgen"
+        "|after lunch/nach dem essen|last summer/letzten sommer"
     ),
     "future": _words("tomorrow/morgen|on friday/am freitag|in july/im juli|in the winter/im winter|soon/bald"),
     "place": _words(
