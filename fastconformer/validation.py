@@ -23,10 +23,12 @@ def evaluate(
     workers: int = 0,
     max_symbols: int = 10,
     wanted: Wanted | None = None,
+    guard: bool = True,
 ) -> list[Evaluation]:
     """Greedy transcripts of all of `dataset` by each of `heads`, by all processes of `world`, and their errors.
 
-    `wanted`: what an attention decoder is to write, where an utterance does not say itself.
+    `wanted`: what an attention decoder is to write, where an utterance does not say itself; `guard`: whether what
+    repeats itself is decoded again.
     Transcripts are `normalized` as the references of the data set are already. Raises EvaluationError where the network
     gives NaN, as an overflow in fp16 does.
     """
@@ -44,7 +46,7 @@ def evaluate(
             else:
                 asked = [(wanted or Wanted()).with_entry(dict(dataset.utterances[i].wanted)) for i in batch.indices]
                 prompt = [asr.prompt_for(one) for one in asked]
-                found = asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=True)
+                found = asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=guard)
                 texts, flags = [one.text for one in found], [one.flags for one in found]
             results += [
                 ScoredUtterance(row, normalized(text), flags=told)

@@ -67,8 +67,8 @@ class Targets:
         recordings: dict[Any, list[int]] = {}
         tokens = np.zeros(len(utterances), np.int32)
         for number, utterance in enumerate(utterances):
-            wanted = self._wanted(utterance)
             try:
+                wanted = self._wanted(utterance)
                 tokens[number] = sum(map(len, self._tokens(wanted, utterance.text)))
             except ValueError as error:
                 if skipped is None:
