@@ -32,7 +32,15 @@ from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import SearchOptions, Wish, decode
 from fastconformer.attention.step import DecoderPrecision, TorchStep, Weights
 from fastconformer.checkpoints.reading import read_aligner
-from fastconformer.hearing.texts import HeardPart, TextHypothesis, hypothesis_of, spelled, transcript_of, word_times
+from fastconformer.hearing.texts import (
+    HeardPart,
+    TextHypothesis,
+    hypothesis_of,
+    spelled,
+    transcript_of,
+    with_ctc,
+    word_times,
+)
 from fastconformer.listening import Listener
 from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.model import Model
@@ -61,6 +69,8 @@ class AttentionDecoding:
     options: DecodingOptions
     pieces: PromptedPieces
     scorer: ctc.Scorer | None = None
+    ctc_weight: float = 0.0
+    """Share of the CTC head's log-probability in the scores of transcripts that a beam has found."""
 
     @functools.lru_cache(maxsize=64)  # noqa: B019  a decoding lives as long as what it decodes
     def with_words(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
@@ -186,6 +196,7 @@ class AttentionRecognizer(Listener):
         prompt: Sequence[int] | Sequence[Sequence[int]],
         beam: int = 1,
         length_penalty: float = 0.0,
+        ctc_weight: float = 0.0,
         n_best: int = 1,
         guard: bool = False,
         decoder: AttentionDecoding | None = None,
@@ -194,8 +205,10 @@ class AttentionRecognizer(Listener):
         """The text of each utterance after a prompt, or after one of its own; frames are those of `encode`.
 
         A text has at most as many tokens as its utterance has frames, and `SPARE_TOKENS` less those of the prompt. With
-        `guard` a text that repeats itself is decoded again without. `decoder` (the method of that name) takes the place
-        of `beam`, `length_penalty` and `n_best`. Raises ValueError.
+        `guard` a text that repeats itself is decoded again without. With `ctc_weight` the texts of a beam are ranked
+        anew: their scores have so large a share of what a CTC head beside the decoder gives them, if they are no
+        translations. `decoder` (the method of that name) takes the place of `beam`, `length_penalty`, `ctc_weight` and
+        `n_best`. Raises ValueError.
         """
         counts = [int(count) for count in frames_B]
         given: Any = prompt
@@ -207,7 +220,7 @@ class AttentionRecognizer(Listener):
             raise ValueError(f"{len(own)} prompts: expected one for each of {len(encoded_BSC)} utterances")
         if decoder is None:
             search = SearchOptions(beam=beam, length_penalty=length_penalty, n_best=n_best)
-            decoder = AttentionDecoding(search=search, options=DecodingOptions(), pieces=self.pieces)
+            decoder = self._decoding(search, DecodingOptions(), None, ctc_weight)
         weights = self._weights
         step = TorchStep(weights)
         wishes = []
@@ -215,10 +228,21 @@ class AttentionRecognizer(Listener):
             room = min(self.network.cfg.positions, count + SPARE_TOKENS) - len(tokens)
             heard = step.hear(encoded_SC[:count].to(self.device))
             wishes.append((self._wish(tuple(tokens), max(1, room), decoder.with_words(some)), heard))
-        found = decode(step, wishes, replace(decoder.search, guard=guard))
+        kept = decoder.search.beam if decoder.ctc_weight else decoder.search.n_best
+        found = decode(step, wishes, replace(decoder.search, guard=guard, n_best=kept))
+        if decoder.ctc_weight:
+            log_probs_BSV = self.ctc_log_probs(encoded_BSC).cpu()
+            for row, tokens in enumerate(own):
+                result = found[row]
+                if not self._format.is_translation(tokens):
+                    by_ctc = functools.partial(self._heard_by_ctc, log_probs_BSV[row, : counts[row]])
+                    result = with_ctc(result, by_ctc, self.pieces, decoder.ctc_weight)
+                found[row] = result._replace(found=result.found[: decoder.search.n_best])
         return [hypothesis_of(one, self.pieces) for one in found]
 
-    def decoder(self, options: DecodingOptions | None = None, *, length_penalty: float = 0.0) -> AttentionDecoding:
+    def decoder(
+        self, options: DecodingOptions | None = None, *, length_penalty: float = 0.0, ctc_weight: float = 0.0
+    ) -> AttentionDecoding:
         """What `decode` and `transcribe` decode with, if not greedily by the network alone.
 
         Raises ConfigError for words, files and options that cannot be used.
@@ -227,11 +251,22 @@ class AttentionRecognizer(Listener):
         if options.thorough or options.internal_weight:
             named = "thorough" if options.thorough else "internal_weight"
             raise ConfigError(f"decoding.{named}: expected none, for this model is decoded by attention")
-        searches = options.n_best > 1 or options.knows_language
+        searches = options.n_best > 1 or options.knows_language or ctc_weight > 0
         beam = options.beam or (max(BEAM, options.n_best) if searches else 1)
         search = SearchOptions(beam=beam, n_best=options.n_best, length_penalty=length_penalty)
         scorer = scorer_of(self.pieces.labels, options) if options.knows_language else None
-        return AttentionDecoding(search=search, options=options, pieces=self.pieces, scorer=scorer)
+        return self._decoding(search, options, scorer, ctc_weight)
+
+    def _decoding(
+        self, search: SearchOptions, options: DecodingOptions, scorer: ctc.Scorer | None, ctc_weight: float
+    ) -> AttentionDecoding:
+        if not 0 <= ctc_weight <= 1:
+            raise ConfigError(f"ctc_weight = {ctc_weight}: expected 0 to 1")
+        if ctc_weight and self.model.ctc is None:
+            raise ConfigError(f"ctc_weight = {ctc_weight}: this model has no CTC head; expected 0")
+        return AttentionDecoding(
+            search=search, options=options, pieces=self.pieces, scorer=scorer, ctc_weight=ctc_weight
+        )
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
@@ -451,6 +486,14 @@ class AttentionRecognizer(Listener):
     @functools.cached_property
     def _weights(self) -> Weights:
         return Weights(self.network, self.decoder_precision)
+
+    def _heard_by_ctc(self, log_probs_SV: Tensor, labels: list[int]) -> float:
+        """Log-probability of labels; of those that do not fit the frames minus infinity."""
+        loss = ctc.ctc_loss(
+            log_probs_SV[None], torch.tensor([labels]), torch.tensor([len(log_probs_SV)]), torch.tensor([len(labels)]),
+            blank=self.pieces.blank, reduction="none", batch_first=True,
+        )  # fmt: skip
+        return -float(loss)
 
     def _wish(self, prompt: tuple[int, ...], limit: int, scorer: ctc.Scorer | None) -> Wish:
         return Wish(

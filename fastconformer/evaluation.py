@@ -13,16 +13,18 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
+from common.config import ConfigError
 from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, read_sources
 from common.devices import distributed
 from common.devices.precision import Precision
 from common.recognition import writing
+from common.recognition.decoding import DecodingOptions
 from common.recognition.scoring import Evaluation, EvaluationError, report
 from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
-from fastconformer.attending import AttentionRecognizer
+from fastconformer.attending import AttentionDecoding, AttentionRecognizer
 from fastconformer.attention.prompt import Wanted
 from fastconformer.attention.step import DecoderPrecision
 from fastconformer.listening import Listener
@@ -62,6 +64,10 @@ class EvaluationConfig:
     """Whether an attention decoder writes capitals and punctuation, where an utterance has no pnc."""
     decoder_precision: DecoderPrecision = "fp32"
     """Arithmetic of an attention decoder's weights on a CPU."""
+    beam: int = 1
+    """Texts that an attention decoder's search keeps; 1 is greedy."""
+    ctc_weight: float = 0.0
+    """Share of a CTC head in the scores of the transcripts that a beam has found."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     ema: bool | None = None
@@ -113,6 +119,7 @@ def main(cfg: EvaluationConfig) -> int:
             workers=cfg.workers,
             max_symbols=cfg.max_symbols,
             wanted=wanted,
+            decoder=_decoder(asr, cfg),
         )
         if is_prompted:
             found = [task_of(dataset.utterances[row], wanted) for row in result.rows]
@@ -121,6 +128,15 @@ def main(cfg: EvaluationConfig) -> int:
             of_speech = of_places(result, [one.source == one.target for one in found], _by_language(found, cfg))
             result = result._replace(words=of_speech.words, characters=of_speech.characters)
         return report(result, dataset, problems, world, hypotheses=cfg.hypotheses)
+
+
+def _decoder(asr: Listener, cfg: EvaluationConfig) -> AttentionDecoding | None:
+    """What an attention decoder decodes with. Raises ConfigError."""
+    if isinstance(asr, AttentionRecognizer):
+        return asr.decoder(DecodingOptions(beam=cfg.beam if cfg.beam > 1 else 0), ctc_weight=cfg.ctc_weight)
+    if cfg.beam > 1 or cfg.ctc_weight:
+        raise ConfigError(f"{cfg.model}: beam and ctc_weight are for attention decoders; this is a model without")
+    return None
 
 
 def _print_tasks(result: Evaluation, tasks: Sequence[Task], cfg: EvaluationConfig) -> None:

@@ -56,6 +56,8 @@ class InferenceConfig(TranscriptionConfig):
     """Number format of the weights of an attention decoder on a CPU: int8 and bf16 are read faster than fp32."""
     length_penalty: float = 0.0
     """Power of the length that scores of the attention decoder's beam search are divided by."""
+    ctc_weight: float = 0.0
+    """Share of a CTC head beside the attention decoder in the scores of the transcripts that its beam has found."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     language: Language = "english"
@@ -131,14 +133,23 @@ def _heard(
                 times=cfg.times,
                 context=cfg.context,
                 batch_size=cfg.batch_size,
-                decoder=asr.decoder(cfg.decoding, length_penalty=cfg.length_penalty),
+                decoder=asr.decoder(cfg.decoding, length_penalty=cfg.length_penalty, ctc_weight=cfg.ctc_weight),
                 on_error="skip",
             )
         except ValueError as error:
             raise ConfigError(f"{cfg.model}: {error}") from None
         return
-    if cfg.source_language or cfg.target_language or cfg.times != "auto" or cfg.context or cfg.length_penalty:
-        told = "source_language, target_language, times, context and length_penalty are for attention decoders"
+    if (
+        cfg.source_language
+        or cfg.target_language
+        or cfg.times != "auto"
+        or cfg.context
+        or cfg.length_penalty
+        or cfg.ctc_weight
+    ):
+        told = (
+            "source_language, target_language, times, context, length_penalty and ctc_weight are for attention decoders"
+        )
         raise ConfigError(f"{cfg.model}: {told}; this is a model without")
     yield from asr.stream(
         sources,

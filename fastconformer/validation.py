@@ -6,7 +6,7 @@ from common.data.loading import SpeechDataset
 from common.devices.distributed import World
 from common.lengths import inside
 from common.recognition.scoring import Evaluation, ScoredUtterance, batches, check_numbers, scored
-from fastconformer.attending import AttentionRecognizer
+from fastconformer.attending import AttentionDecoding, AttentionRecognizer
 from fastconformer.attention.prompt import Wanted
 from fastconformer.hearing.greedy import CTCDecoding
 from fastconformer.recognizer import Head, Recognizer
@@ -24,11 +24,12 @@ def evaluate(
     max_symbols: int = 10,
     wanted: Wanted | None = None,
     guard: bool = True,
+    decoder: AttentionDecoding | None = None,
 ) -> list[Evaluation]:
     """Greedy transcripts of all of `dataset` by each of `heads`, by all processes of `world`, and their errors.
 
     `wanted`: what an attention decoder is to write, where an utterance does not say itself; `guard`: whether what
-    repeats itself is decoded again.
+    repeats itself is decoded again; `decoder`: how it searches, by default greedily.
     Transcripts are `normalized` as the references of the data set are already. Raises EvaluationError where the network
     gives NaN, as an overflow in fp16 does.
     """
@@ -46,7 +47,7 @@ def evaluate(
             else:
                 asked = [(wanted or Wanted()).with_entry(dict(dataset.utterances[i].wanted)) for i in batch.indices]
                 prompt = [asr.prompt_for(one) for one in asked]
-                found = asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=guard)
+                found = asr.decode(encoded_BSC, frames_B, prompt=prompt, guard=guard, decoder=decoder)
                 texts, flags = [one.text for one in found], [one.flags for one in found]
             results += [
                 ScoredUtterance(row, normalized(text), flags=told)

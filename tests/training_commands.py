@@ -102,9 +102,7 @@ COMMANDS = [
         score="wer",
         logs=("train_attention", "train_ctc", "dev_wer", "dev_wer_ctc", "dev_bleu"),
         load=fastconformer.load,
-        others=(
-            (lambda c: _model(c, attention=replace(c.model.attention, heads=4)), "model.attention.heads 2 -> 4"),
-        ),
+        others=((lambda c: _model(c, attention=replace(c.model.attention, heads=4)), "model.attention.heads 2 -> 4"),),
         module=fastconformer.train,
         corpus=transducer_runs.write_translations,
         config=transducer_runs.translation_config,

@@ -94,6 +94,11 @@ class PromptFormat:
         before = [*self._before(), *context]
         return [*before, *self._numbers(START, EMOTION, _of(source), _of(target), *switches)]
 
+    def is_translation(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt names two languages."""
+        named = {self.pieces.labels[token] for token in prompt if token in self.pieces.control}
+        return len(named.intersection(map(_of, self.pieces.languages))) > 1
+
     def to_identify(self) -> list[int]:
         """The tokens after which a model says which language it hears."""
         if self.kind == "canary":

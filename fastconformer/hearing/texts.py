@@ -4,7 +4,7 @@ Needs no torch.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,18 @@ def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
 
     best, *others = map(spelled, result.found)
     return best._replace(flags=result.flags, alternatives=tuple(others))
+
+
+def with_ctc(result: Result, heard: Callable[[list[int]], float], pieces: PromptedPieces, weight: float) -> Result:
+    """The texts ranked anew: a share of their scores is what CTC gives their labels, a log-probability.
+
+    Source: Watanabe et al. 2017, hybrid CTC/attention, doi:10.1109/JSTSP.2017.2763455; here of whole texts.
+    """
+    ranked = []
+    for text in result.found:
+        labels = [label for label in text.labels if label not in pieces.control]
+        ranked.append(text._replace(score=(1 - weight) * text.score + weight * heard(labels)))
+    return result._replace(found=sorted(ranked, key=lambda text: -text.score))
 
 
 class HeardPart(NamedTuple):

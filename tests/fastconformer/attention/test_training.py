@@ -1,4 +1,4 @@
-"""Training of attention decoders: NeMo's loss by the trainer's path, padding, texts that share a recording, resuming."""
+"""Training of attention decoders: NeMo's loss by the trainer's path, padding, texts that share a recording."""
 
 import json
 from dataclasses import replace
@@ -9,6 +9,7 @@ import torch
 
 import fastconformer
 from common.augmentation import SpecAugmentConfig
+from common.config import ConfigError
 from common.data.joining import JoinConfig
 from common.data.loading import AudioBatch, loader
 from common.data.manifest import ManifestError, read_manifest
@@ -204,7 +205,11 @@ def test_an_encoder_of_another_head_starts_an_attention_decoder(corpus, tmp_path
     [
         ({"source_lang": "fr"}, 1024, "utterance .*: source_language = 'fr': expected one of de, en"),
         ({"taskname": "sing"}, 1024, "taskname = 'sing': expected one of asr"),
-        ({}, 20, r"utterance .*: \d+ tokens of prompt and text: expected 20 at most, as model.attention.positions says"),
+        (
+            {},
+            20,
+            r"utterance .*: \d+ tokens of prompt and text: expected 20 at most, as model.attention.positions says",
+        ),
     ],
 )
 def test_texts_that_cannot_be_learned_are_told_before_the_first_step(corpus, tmp_path, change, positions, message):
@@ -258,3 +263,33 @@ def test_validation_scores_transcripts_and_translations_apart(corpus, tmp_path, 
     main(translation_config(corpus, tmp_path))
     assert set(logged(tmp_path, "dev_wer")) == {0.0}
     assert all(bleu < 50 for bleu in logged(tmp_path, "dev_bleu"))
+
+
+def test_scores_of_a_beam_have_a_share_of_ctc_but_of_translations(corpus, tmp_path):
+    cfg = translation_config(corpus, tmp_path, steps=1)
+    main(cfg)
+    asr = fastconformer.load(checkpoint.step_path(tmp_path, NAME, 1), device="cpu")
+    encoded = asr.encode(torch.randn(2, 80, 150, generator=torch.Generator().manual_seed(0)), torch.tensor([150, 90]))
+    log_probs_BSV = asr.ctc_log_probs(encoded.encoded_BSC)
+    options = {"prompt": asr.prompt("en"), "beam": 3, "n_best": 3}
+    for row, found in enumerate(asr.decode(*encoded, **options)):
+        few = log_probs_BSV[row : row + 1, : encoded.frames_B[row]]
+        expected = {}
+        for one in (found, *found.alternatives):
+            labels = torch.tensor([one.labels])
+            lengths = torch.tensor([few.shape[1]]), torch.tensor([len(one.labels)])
+            loss = torch.nn.functional.ctc_loss(
+                few.mT.permute(2, 0, 1), labels, *lengths, blank=asr.pieces.blank, reduction="none"
+            )
+            expected[tuple(one.labels)] = 0.4 * one.score - 0.6 * loss.item()
+        best = asr.decode(*encoded, **options, ctc_weight=0.6)[row]
+        ranked = [best, *best.alternatives]
+        assert {tuple(one.labels): one.score for one in ranked} == pytest.approx(expected, rel=1e-4)
+        assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
+    to_german = {**options, "prompt": asr.prompt("en", "de")}
+    assert asr.decode(*encoded, **to_german, ctc_weight=0.6) == asr.decode(*encoded, **to_german)
+    with pytest.raises(ConfigError, match="ctc_weight = 2: expected 0 to 1"):
+        asr.decode(*encoded, prompt=[4], ctc_weight=2)
+    asr.model.ctc = None
+    with pytest.raises(ConfigError, match="ctc_weight = 0.5: this model has no CTC head; expected 0"):
+        asr.decode(*encoded, prompt=[4], ctc_weight=0.5)
