@@ -50,8 +50,8 @@ def test_each_task_has_the_scores_of_its_kind(result, capsys):
     bleu, chrf = (metric(*translations).score for metric in (sacrebleu.corpus_bleu, sacrebleu.corpus_chrf))
     assert capsys.readouterr().out.splitlines() == [
         "de: WER 50.00% (2 of 4) in 1 utterances",
-        "en: WER 20.00% (1 of 5) in 1 utterances",
         f"en -> de: BLEU {bleu:.1f}, chrF {chrf:.1f} of 2 translations",
+        "en: WER 20.00% (1 of 5) in 1 utterances",
         "in a wrong language: 1 of 4",
         "repeated themselves, or did not end: 2 of 4",
     ]
