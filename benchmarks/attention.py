@@ -19,9 +19,10 @@ import torch
 from common import config
 from common.machine import processor_name
 from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.host_step import KINDS
 from fastconformer.attention.network import AttentionDecoder
 from fastconformer.attention.search import SearchOptions, Wish, decode
-from fastconformer.attention.step import KINDS, TorchStep, Weights
+from fastconformer.attention.step import Steps
 
 SIZES = {"canary-180m-flash": (4, 5248), "canary-1b-v2": (8, 16384)}  # layers and classes; all else is alike
 PROMPT = list(range(3, 12))
@@ -56,7 +57,7 @@ def main(cfg: AttentionBenchmarkConfig) -> int:
     layers, classes = SIZES[cfg.size]
     torch.manual_seed(0)
     network = AttentionDecoder(AttentionConfig(layers=layers), 1024, classes).eval()
-    weights = {precision: Weights(network, precision) for precision in KINDS}
+    steps = {precision: Steps(network, precision) for precision in KINDS}
     theirs = _transformers(layers, classes)
     print(f"{cfg.size}, {cfg.frames} frames, {cfg.tokens} tokens, one thread of {processor_name()}")
     for batch in cfg.batches:
@@ -64,7 +65,7 @@ def main(cfg: AttentionBenchmarkConfig) -> int:
         for beam in cfg.beams:
             sides: dict[str, Callable[[], Any]] = {
                 precision: lambda own=own, beam=beam, frames=encoded_BSC: _ours(own, frames, cfg.tokens, beam)
-                for precision, own in weights.items()
+                for precision, own in steps.items()
             }
             if theirs is not None:
                 sides["transformers"] = lambda beam=beam, frames=encoded_BSC: theirs(frames, cfg.tokens, beam)
@@ -84,13 +85,12 @@ def main(cfg: AttentionBenchmarkConfig) -> int:
     return 0
 
 
-def _ours(weights: Weights, encoded_BSC: torch.Tensor, tokens: int, beam: int) -> None:
-    allowed_V = np.ones(len(weights.decoder.bias), bool)
+def _ours(steps: Steps, encoded_BSC: torch.Tensor, tokens: int, beam: int) -> None:
+    allowed_V = np.ones(len(steps.decoder.bias), bool)
     allowed_V[END] = False
     with torch.inference_mode():
-        step = TorchStep(weights)
         wish = Wish(prompt=PROMPT, limit=tokens, allowed_V=allowed_V, end=END)
-        decode(step, [(wish, step.hear(encoded_SC)) for encoded_SC in encoded_BSC], SearchOptions(beam=beam))
+        decode(steps(), [(wish, steps.hear(encoded_SC)) for encoded_SC in encoded_BSC], SearchOptions(beam=beam))
 
 
 def _transformers(layers: int, classes: int) -> Callable[[torch.Tensor, int, int], Any] | None:

@@ -24,9 +24,10 @@ from common.recognition.scoring import Evaluation, EvaluationError, report
 from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
-from fastconformer.attending import AttentionDecoding, AttentionRecognizer
+from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.prompt import Wanted
-from fastconformer.attention.step import DecoderPrecision
+from fastconformer.hearing.prompted import AttentionDecoding
 from fastconformer.listening import Listener
 from fastconformer.recognizer import Head, load
 from fastconformer.tasks import Task, by_task, in_wrong_language, loops, of_places, task_of, translated

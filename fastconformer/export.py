@@ -3,10 +3,12 @@
 The decoder of a transducer is no graph: what a frame says depends on the labels before it. A whole file has the encoder
 as its graph and beside it the weights that a decoder computes with (`fastconformer.transducer.decoder`). Runtimes
 that bring a decoder of their own take three graphs: `encoder`, `prediction`, one label of many utterances further, and
-`joint`.
+`joint`. Of an attention decoder (`fastconformer.attention.host_step`) the graph gives the keys and values that its
+layers make of the frames, so that nothing computes them again, and with a CTC head log-probabilities besides.
 
-Shapes: B utterances, N samples, F mel bins, T feature frames, S encoder frames, C encoder width, Z layers of LSTM,
-H prediction network, J joint, V pieces and the blank, W = V and one output per duration.
+Shapes: B utterances, N samples, F mel bins, T feature frames, S encoder frames, C encoder width, Z layers of LSTM or of
+an attention decoder, H prediction network or attention heads, D width of a head, J joint, V pieces and the blank, W = V
+and one output per duration.
 """
 
 from functools import partial
@@ -30,6 +32,8 @@ from common.features import LogMel, LogMelConfig
 from common.lengths import inside
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import SPACE, Pieces
+from fastconformer.attention.pieces import PromptedPieces
+from fastconformer.attention.step import keys_values
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step
 from fastconformer.network.encoder import ConformerBlock
 from fastconformer.network.fused import fuse
@@ -39,30 +43,37 @@ from fastconformer.transducer.weights import DecoderWeights, named, on_host
 
 Part = Literal["whole", "encoder", "prediction", "joint"]
 Source = Literal["samples", "features"]
-Head = Literal["auto", "transducer", "ctc"]
+Head = Literal["auto", "transducer", "ctc", "attention"]
 BLANK = "<blank>"
 PREFIX = "decoder."
 """Before the names of the weights that a decoder computes with."""
 
 
 class _Frames(nn.Module):
-    """Encoder frames, 0 beyond those of each utterance, or log-probabilities of pieces."""
+    """Encoder frames, 0 beyond those of each utterance, or what the head that decodes makes of them."""
 
     def __init__(self, model: Model, head: str):
         super().__init__()
-        self.encoder, self.ctc = model.encoder, model.ctc if head == "ctc" else None
+        self.encoder, self.ctc = model.encoder, None if head == "transducer" else model.ctc
+        self.attention = model.attention if head == "attention" else None
 
-    def of(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, Tensor]:
-        """encoded_BSC or log_probs_BSV, and how many of each utterance's S frames are its own."""
+    def of(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, ...]:
+        """encoded_BSC, log_probs_BSV or keys_values_BZ2HSD, and how many of each utterance's S frames are its own; with
+        attention and CTC log_probs_BSV besides."""
         encoded_BSC, frames_B = self.encoder(features_BFT, frames_B)
         encoded_BSC = encoded_BSC * inside(frames_B, encoded_BSC.shape[1])[:, :, None].to(encoded_BSC.dtype)
-        return encoded_BSC if self.ctc is None else self.ctc(encoded_BSC).log_softmax(-1), frames_B
+        if self.attention is None:
+            return encoded_BSC if self.ctc is None else self.ctc(encoded_BSC).log_softmax(-1), frames_B
+        if self.attention.project is not None:
+            encoded_BSC = self.attention.project(encoded_BSC)
+        found = (keys_values(self.attention, encoded_BSC), frames_B)
+        return found if self.ctc is None else (*found, self.ctc(encoded_BSC).log_softmax(-1))
 
 
 class FromFeatures(_Frames):
-    """An encoder, and a CTC head if that is what decodes."""
+    """An encoder, and of its heads what belongs into a graph."""
 
-    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, features_BFT: Tensor, frames_B: Tensor) -> tuple[Tensor, ...]:
         """As `of`."""
         return self.of(features_BFT, frames_B)
 
@@ -74,7 +85,7 @@ class FromSamples(_Frames):
         super().__init__(model, head)
         self.log_mel = PlainLogMel(log_mel)
 
-    def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, ...]:
         """As `of`, of audio with samples_B valid samples each."""
         return self.of(*self.log_mel(audio_BN, samples_B))
 
@@ -127,12 +138,17 @@ def graph(
     head: Head = "auto",
 ) -> ExportGraph:
     """`model`, on the CPU in evaluation mode, or a part of it. Raises CheckpointError for a head that it has not."""
+    has = {"attention": model.attention, "transducer": model.prediction, "ctc": model.ctc}
     if head == "auto":
-        head = "ctc" if model.prediction is None else "transducer"
-    if (head == "ctc" and model.ctc is None) or (head == "transducer" and model.prediction is None):
+        head = next((cast("Head", name) for name, own in has.items() if own is not None), head)
+    if has.get(head) is None:
         raise CheckpointError(f"head = {head}: this model has no such head")
-    if part in ("prediction", "joint") and head == "ctc":
-        raise CheckpointError(f"part = {part}: CTC has none; expected whole or encoder")
+    if part in ("prediction", "joint") and head != "transducer":
+        named = "CTC" if head == "ctc" else "attention"
+        raise CheckpointError(f"part = {part}: {named} has none; expected whole or encoder")
+    if head == "ctc" and model.attention is not None:
+        told = "this model's CTC head finds times of words; expected attention, whose file has it, too"
+        raise CheckpointError(f"head = ctc: {told}")
     about = _about(model, features, pieces, part=part, source=source, head=head)
     if part in ("prediction", "joint"):
         weights = on_host(model.decoder_weights())
@@ -152,7 +168,7 @@ def _about(
         head=head,
         input=source,
         sample_rate=features.sample_rate,
-        labels=[*pieces.labels, BLANK],
+        labels=[*pieces.labels, *([] if head == "attention" else [BLANK])],
         separator=SPACE,
         pieces={"unknown": sorted(pieces.unknown), "control": sorted(pieces.control)},
         samples_per_frame=per_frame,
@@ -166,6 +182,8 @@ def _about(
     )
     if head == "ctc":
         return ours | encoded(blank=pieces.blank)
+    if isinstance(pieces, PromptedPieces):
+        return ours | encoded(tokenizer=pieces.described(), languages=pieces.languages)
     return ours | encoded(
         label_blank=pieces.blank, durations=list(model.cfg.jumps), activation=model.cfg.joint_activation
     )
@@ -179,15 +197,24 @@ def _encoder(
     for block in plain.encoder.blocks:  # what is kept between calls is no part of a graph
         assert isinstance(block, ConformerBlock)
         block.attention.keeps_positions = False
-    outputs = ("log_probs_BSV", "output_frames_B") if head == "ctc" else ("encoded_BSC", "output_frames_B")
-    extra = {} if head == "ctc" or not whole else named(on_host(model.decoder_weights()))
+    outputs = {
+        "ctc": ("log_probs_BSV", "output_frames_B"),
+        "transducer": ("encoded_BSC", "output_frames_B"),
+        "attention": ("keys_values_BZ2HSD", "output_frames_B", *(("log_probs_BSV",) if model.ctc is not None else ())),
+    }[head]
+    extra: dict[str, Tensor] = {}
+    if whole and head == "transducer":
+        extra = named(on_host(model.decoder_weights()))
+    if whole and head == "attention" and model.attention is not None:
+        extra = model.attention.step_weights()
     weights = {f"{PREFIX}{name}": value for name, value in extra.items()}
     reference = FromFeatures(model, head)
 
-    def from_samples(audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, Tensor]:
-        frames_BSC, frames_B = reference(*log_mel(audio_BN, samples_B))
+    def from_samples(audio_BN: Tensor, samples_B: Tensor) -> tuple[Tensor, ...]:
+        found, frames_B, *others = reference(*log_mel(audio_BN, samples_B))
         n_frames = model.encoder.output_frames(int(features.frames(audio_BN.shape[1])))
-        return frames_BSC[:, :n_frames], frames_B
+        own = found[..., :n_frames, :] if head == "attention" else found[:, :n_frames]
+        return own, frames_B, *(log_probs_BSV[:, :n_frames] for log_probs_BSV in others)
 
     if source == "features":
         ragged, *others = (features_example(features.mel_bins, frames) for frames in ((83, 52, 7), (150, 101), (1,)))

@@ -13,17 +13,16 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
-from common.config import ConfigError
 from common.devices import distributed
 from common.devices.fastest import Choice
 from common.recognition import sharding
 from common.recognition.recordings import Source
-from common.recognition.transcribing import TranscriptionConfig, status, write_all
+from common.recognition.transcribing import status, write_all
 from common.recognition.transcripts import Transcript
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
-from fastconformer.attending import AttentionRecognizer, Times
-from fastconformer.attention.step import DecoderPrecision
+from fastconformer.attending import AttentionRecognizer
+from fastconformer.hearing.asking import AskingConfig
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.listening import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
@@ -31,33 +30,13 @@ from fastconformer.transducer.decoder import check_max_symbols
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferenceConfig(TranscriptionConfig):
+class InferenceConfig(AskingConfig):
     """What to transcribe, with which model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
     head: Head = "auto"
     """Head that decodes in hybrid models: transducer, attention or ctc; by default not ctc."""
-    source_language: str | None = None
-    """Language that is spoken, as a code such as de, or auto to identify that of each recording; for models with an
-    attention decoder, as the next ones. Keys of a manifest (source_lang, target_lang, pnc, decodercontext) come
-    first."""
-    target_language: str | None = None
-    """Language that is written; by default the one that is spoken."""
-    punctuation: bool = True
-    """Whether an attention decoder writes capitals and punctuation."""
-    times: Times = "auto"
-    """Source of the times of words of an attention decoder. tokens: those that it writes, if it learned that; ctc: its
-    CTC head; aligner: the CTC model that some archives hold besides; none: a word has the times of the stretch of audio
-    that it is in. auto: the CTC head, where there is one."""
-    context: int = 0
-    """Last words of a long recording's text that an attention decoder is told before its next stretch."""
-    decoder_precision: DecoderPrecision = "fp32"
-    """Number format of the weights of an attention decoder on a CPU: int8 and bf16 are read faster than fp32."""
-    length_penalty: float = 0.0
-    """Power of the length that scores of the attention decoder's beam search are divided by."""
-    ctc_weight: float = 0.0
-    """Share of a CTC head beside the attention decoder in the scores of the transcripts that its beam has found."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     language: Language = "english"
@@ -124,33 +103,9 @@ def _heard(
 ) -> Iterator[Transcript]:
     """The transcripts of the sources. Raises ConfigError for options that are of models of another kind."""
     if isinstance(asr, AttentionRecognizer):
-        try:
-            yield from asr.stream(
-                sources,
-                source_language=cfg.source_language,
-                target_language=cfg.target_language,
-                punctuation=cfg.punctuation,
-                times=cfg.times,
-                context=cfg.context,
-                batch_size=cfg.batch_size,
-                decoder=asr.decoder(cfg.decoding, length_penalty=cfg.length_penalty, ctc_weight=cfg.ctc_weight),
-                on_error="skip",
-            )
-        except ValueError as error:
-            raise ConfigError(f"{cfg.model}: {error}") from None
+        yield from cfg.heard(asr, sources)
         return
-    if (
-        cfg.source_language
-        or cfg.target_language
-        or cfg.times != "auto"
-        or cfg.context
-        or cfg.length_penalty
-        or cfg.ctc_weight
-    ):
-        told = (
-            "source_language, target_language, times, context, length_penalty and ctc_weight are for attention decoders"
-        )
-        raise ConfigError(f"{cfg.model}: {told}; this is a model without")
+    cfg.refuse()
     yield from asr.stream(
         sources,
         batch_size=cfg.batch_size,

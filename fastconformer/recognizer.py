@@ -29,8 +29,8 @@ from common.recognition.transcripts import Transcript, Word
 from common.runs import checkpoint
 from common.text.pieces import Pieces
 from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.pieces import PromptedPieces
-from fastconformer.attention.step import DecoderPrecision
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks

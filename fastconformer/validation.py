@@ -6,9 +6,10 @@ from common.data.loading import SpeechDataset
 from common.devices.distributed import World
 from common.lengths import inside
 from common.recognition.scoring import Evaluation, ScoredUtterance, batches, check_numbers, scored
-from fastconformer.attending import AttentionDecoding, AttentionRecognizer
+from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.prompt import Wanted
 from fastconformer.hearing.greedy import CTCDecoding
+from fastconformer.hearing.prompted import AttentionDecoding
 from fastconformer.recognizer import Head, Recognizer
 
 

@@ -2,6 +2,7 @@
 
     python -m trt.run jasper.onnx talk.flac --format srt
     python -m trt.run jasper.onnx recordings/ --format json --output all.jsonl
+    python -m trt.run canary.onnx a.flac --source_language de --target_language en --format srt
     python -m trt.run jasper.onnx a.flac --decoding.language_model 4-gram.arpa.gz --decoding.hot_words "new york"
 
 Takes what `inference` takes: files of any format that libsndfile reads, folders, manifests, corpora, whose word error
@@ -17,15 +18,16 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.recognition import sharding
-from common.recognition.transcribing import TranscriptionConfig, status, write_all
+from common.recognition.transcribing import status, write_all
 from common.text.vocabulary import Language
+from fastconformer.hearing.asking import AskingConfig
 from trt.facts import ModelError
 from trt.runtime import loading
 from trt.runtime.recognizer import Recognizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(TranscriptionConfig):
+class RunConfig(AskingConfig):
     """What to transcribe, with which exported model, and where the result goes."""
 
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
@@ -56,16 +58,27 @@ def main(cfg: RunConfig) -> int:
     found = cfg.find(folder=cfg.save_logits)
     if found is None:
         return 0
-    asr = loading.load(cfg.model, threads=cfg.threads, runtime=cfg.runtime)
+    asr: Any = loading.load(
+        cfg.model, threads=cfg.threads, runtime=cfg.runtime, decoder_precision=cfg.decoder_precision
+    )
     if cfg.save_logits is not None and not isinstance(asr, Recognizer):
         raise config.ConfigError(f"save_logits: {cfg.model} writes pieces; expected a model of characters")
-    options: dict[str, Any] = {"batch_size": cfg.batch_size, "chunk_seconds": cfg.chunk_seconds, "on_error": "skip"}
     saved: dict[str, Any] = {}
-    if isinstance(asr, Recognizer):
-        options["keep_log_probs"] = cfg.save_logits is not None
-        saved = {"save_logits": cfg.save_logits, "labels": asr.labels}
-    options["decoder"] = asr.decoder(cfg.decoding)
-    heard = asr.stream(cfg.sources(found), **options)
+    if hasattr(asr, "prompt_for"):
+        heard = cfg.heard(asr, cfg.sources(found), chunk_seconds=cfg.chunk_seconds)
+    else:
+        cfg.refuse()
+        options: dict[str, Any] = {"decoder": asr.decoder(cfg.decoding)}
+        if isinstance(asr, Recognizer):
+            options["keep_log_probs"] = cfg.save_logits is not None
+            saved = {"save_logits": cfg.save_logits, "labels": asr.labels}
+        heard = asr.stream(
+            cfg.sources(found),
+            batch_size=cfg.batch_size,
+            chunk_seconds=cfg.chunk_seconds,
+            on_error="skip",
+            **options,
+        )
     has_references = any(item.reference is not None for item in found.items)
     compared = asr.spelling(cfg.language) if has_references else str
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)

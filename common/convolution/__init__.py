@@ -1,22 +1,46 @@
 """1-D convolutions by whichever algorithm costs least: direct, Winograd's, overlap-save.
 
 `FusedConvolution`, for inference, takes the weights of an `nn.Conv1d`; `prepare` packs those of a whole network for
-this processor. `WinogradConvolution` is trained. `Linear` is both, and `pack_linear` packs those of a network.
+this processor. `WinogradConvolution` is trained. `Linear` is both, and `pack_linear` packs those of a network. `Rows`
+(`common.convolution.rows`) is a linear layer on arrays, which needs no torch.
 """
 
-from common.convolution.kept import Kept, owned
-from common.convolution.linear import Linear, pack_linear, unpack_linear
-from common.convolution.native import workspace
-from common.convolution.operator import (
-    FusedConvolution,
-    Lengths,
-    PreparationReport,
-    along_time,
-    can_be_prepared,
-    convolve,
-    prepare,
-)
-from common.convolution.winograd import WinogradConvolution
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from common.convolution.kept import Kept, owned
+    from common.convolution.linear import Linear, pack_linear, unpack_linear
+    from common.convolution.native import workspace
+    from common.convolution.operator import (
+        FusedConvolution,
+        Lengths,
+        PreparationReport,
+        along_time,
+        can_be_prepared,
+        convolve,
+        prepare,
+    )
+    from common.convolution.winograd import WinogradConvolution
+
+_MODULES = {
+    "kept": ("Kept", "owned"),
+    "linear": ("Linear", "pack_linear", "unpack_linear"),
+    "native": ("workspace",),
+    "operator": (
+        "FusedConvolution", "Lengths", "PreparationReport", "along_time", "can_be_prepared", "convolve", "prepare"
+    ),
+    "winograd": ("WinogradConvolution",),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """What needs torch, imported when it is first asked for."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"common.convolution.{module}"), name)
+    raise AttributeError(f"module 'common.convolution' has no attribute {name!r}")
+
 
 __all__ = [
     "FusedConvolution",

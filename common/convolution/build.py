@@ -3,7 +3,7 @@
 `ctc/native` says what is compiled how.
 """
 
-from common.convolution.native import LIBRARY
+from common.convolution.library import LIBRARY
 from ctc.native import command_line
 
 if __name__ == "__main__":

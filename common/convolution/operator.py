@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from common.convolution import native, planning, products
 from common.convolution.algorithms import Algorithm
+from common.convolution.library import LIBRARY
 from common.convolution.native import Activation, Epilogue, Instructions, PackedConvolution
 from common.convolution.planning import Choice, Kind, Shape
 from common.convolution.scales import Sizes, is_exact_enough
@@ -260,7 +261,7 @@ def prepare(
     machine = planning.this_machine(instructions)
     has_library = native.load() is not None
     if kind == "int8" and not has_library:
-        raise RuntimeError(f"int8 convolutions need the native library; `{native.LIBRARY.command}` makes it")
+        raise RuntimeError(f"int8 convolutions need the native library; `{LIBRARY.command}` makes it")
     options = [planning.choices(layer.shape, kind=kind, machine=machine, instructions=instructions) for layer in layers]
     chosen = planning.within(options, limit_bytes)
     direct_bytes = sum(layer.weight_OKI.numel() * 4 for layer in layers)

@@ -3,12 +3,14 @@
 Shapes: N samples, W windows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from common.audio.waveform import INAUDIBLE
 from common.recognition.long_sound import LongSound
+from common.recognition.transcripts import Word
 
 WINDOW_SECONDS = 0.02
 PAUSE_SECONDS = 0.2  # of windows that are quiet, all of them
@@ -17,29 +19,55 @@ LOUD_SHARE = 0.9  # windows that are not louder than speech is
 
 
 class SoundStretch(NamedTuple):
-    """Samples from number `start` on, and whether they end within a pause, or with the recording."""
+    """Samples from number `start` on, of which those from `first` to `end` count: others are heard twice."""
 
     start: int
     samples_N: np.ndarray
-    is_whole: bool
+    first: int
+    end: int
 
 
 def stretches(
-    samples_N: np.ndarray | LongSound, rate: int, *, preferred: float, longest: float
+    samples_N: np.ndarray | LongSound, rate: int, *, preferred: float, longest: float, overlap: float = 0.0
 ) -> Iterator[SoundStretch]:
     """A recording in stretches of at most `longest` seconds, one after the other.
 
     A stretch ends in the last pause before `preferred` seconds, or in the first one after them; where there is none, at
-    the quietest place in between. Recordings up to `longest` seconds are one.
+    the quietest place in between, around which `overlap` seconds are in both. Recordings up to `longest` seconds are
+    one. What nobody can hear at the beginning of a stretch is left out where it lasts for a second or more.
     """
-    start, most, wanted = 0, int(longest * rate), int(preferred * rate)
-    while len(samples_N) - start > most:
+    start, first, most, wanted = 0, 0, int(longest * rate), int(preferred * rate)
+    half = int(overlap * rate / 2)
+    while start < len(samples_N):
         near_N = samples_N[start : start + most]
-        end, is_pause = _cut(near_N, rate, wanted)
-        yield SoundStretch(start, near_N[:end], is_pause)
-        start += end
-    if start < len(samples_N):
-        yield SoundStretch(start, samples_N[start : len(samples_N)], True)
+        if skipped := _inaudible(near_N, rate):
+            start = first = start + skipped
+        elif start + most >= len(samples_N):
+            yield SoundStretch(start, near_N, first, len(samples_N))
+            return
+        else:
+            cut, is_pause = _cut(near_N[: most - half], rate, min(wanted, most - half))
+            around = 0 if is_pause else min(half, cut // 2)
+            yield SoundStretch(start, near_N[: cut + around], first, start + cut)
+            first = start + cut
+            start = first - around
+
+
+def between(words: Iterable[Word], after: float, before: float) -> list[Word]:
+    """The words that a stretch is to give: of what two of them heard, one gives what the other does not.
+
+    Of two stretches that overlap, the first gives the words whose middle comes before the seam, the second those whose
+    middle comes after the end of the last of these: times decide, not texts, and a word that one of them hears a little
+    later than the other is there once.
+    """
+    return [word for word in words if after <= (word.start + word.end) / 2 < before]
+
+
+def _inaudible(near_N: np.ndarray, rate: int) -> int:
+    """Samples at the beginning that nobody can hear, less than a second of which are none."""
+    audible_N = np.abs(near_N) > INAUDIBLE
+    count = int(audible_N.argmax()) if audible_N.any() else len(near_N)
+    return count if count >= rate or count == len(near_N) else 0
 
 
 def _cut(near_N: np.ndarray, rate: int, wanted: int) -> tuple[int, bool]:

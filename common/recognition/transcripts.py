@@ -77,6 +77,9 @@ class Transcript(NamedTuple):
     flags: tuple[str, ...] = ()
     """What was noticed: "loop" where the text repeated itself, "limit" where it did not end; it was decoded again."""
 
+    language: str = ""
+    """Code of the language that was written, where a model says."""
+
     def time_of(self, frame: float, *, is_end: bool = False) -> float:
         """The time in the recording of a frame of `log_probs_SV`, or of one as the end of something."""
         return in_recording(self.cuts, frame * self.seconds_per_frame, is_end=is_end)
@@ -90,6 +93,8 @@ class Transcript(NamedTuple):
             "confidence": round(sum(w.confidence for w in self.words) / len(self.words), 4) if self.words else 0.0,
             "words": [word._asdict() for word in self.words],
         }
+        if self.language:
+            record["language"] = self.language
         if self.flags:
             record["flags"] = list(self.flags)
         if self.alternatives:

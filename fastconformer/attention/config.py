@@ -6,6 +6,8 @@ from typing import Literal
 from common.config import check_not_negative, check_positive, check_shares
 
 Prompts = Literal["canary", "canary2", "cohere"]
+Times = Literal["auto", "tokens", "ctc", "aligner", "none"]
+DecoderPrecision = Literal["fp32", "bf16", "int8"]
 
 
 @dataclass(frozen=True, kw_only=True)

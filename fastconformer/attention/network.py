@@ -73,6 +73,16 @@ class AttentionDecoder(nn.Module):
             positions_XD = sinusoids(at_X, self.cfg.width).to(weight.dtype)
         return self.embedding_norm(self.tokens(tokens_X) + positions_XD)
 
+    def step_weights(self) -> dict[str, Tensor]:
+        """Float32 weights of what follows keys and values of the frames, on the CPU, with a table of positions."""
+        own = {name: weight.detach().float().cpu() for name, weight in self.state_dict().items()}
+        table = self.positions.weight if self.positions is not None else None
+        if table is None:
+            table = sinusoids(torch.arange(self.cfg.positions), self.cfg.width)
+        own["positions.weight"] = table.detach().float().cpu()
+        left_out = ("project.", ".sound.key.", ".sound.value.")
+        return {name: weight for name, weight in own.items() if not any(part in name for part in left_out)}
+
     def logits(self, x_XD: Tensor) -> Tensor:
         """logits_XV of normalised outputs of the last block."""
         return F.linear(x_XD, self.tokens.weight if self.output is None else self.output, self.bias)

@@ -1,9 +1,11 @@
 """Pieces of several languages in one numbering, with the special tokens that prompts are made of. Needs no torch."""
 
+import base64
 import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from common.text.pieces import SPACE, Kind, Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
@@ -75,6 +77,20 @@ class PromptedPieces(Pieces):
             code for code in codes if (own == {""} or code in own) and (self.writes is None or code in self.writes)
         )
 
+    def described(self) -> dict[str, Any]:
+        """As values of JSON, of which and the labels `of_description` makes them again."""
+        parts = [
+            {
+                "name": name,
+                "count": len(pieces.labels),
+                "model": base64.b64encode(pieces.model).decode("ascii"),
+                "unknown": sorted(pieces.unknown),
+                "control": sorted(pieces.control),
+            }
+            for name, pieces in self.parts
+        ]
+        return {"parts": parts, "writes": self.writes}
+
     @functools.cached_property
     def frames(self) -> dict[int, int]:
         """Encoder frames that special tokens stand for, by the numbers of these."""
@@ -140,3 +156,15 @@ def of_parts(parts: list[tuple[str, Pieces]], writes: tuple[str, ...] | None = N
         parts=tuple(parts),
         writes=writes,
     )
+
+
+def of_description(labels: Sequence[str], described: Mapping[str, Any]) -> PromptedPieces:
+    """What `PromptedPieces.described` said. Raises VocabularyError; KeyError, TypeError or ValueError for others."""
+    parts, first = list[tuple[str, Pieces]](), 0
+    for part in described["parts"]:
+        own = tuple(labels[first : first + part["count"]])
+        first += len(own)
+        model = base64.b64decode(part["model"], validate=True)
+        parts.append((part["name"], Pieces(own, model, frozenset(part["unknown"]), frozenset(part["control"]))))
+    writes = described["writes"]
+    return of_parts(parts, None if writes is None else tuple(writes))

@@ -53,9 +53,6 @@ class Best(NamedTuple):
 class Step(Protocol):
     """The network of a decoder over cached keys and values."""
 
-    def hear(self, encoded_SC: Any) -> Heard:
-        """What the decoder needs of a recording's frames, after their projection."""
-
     def take(self, count: int) -> list[int]:
         """So many free slots."""
 

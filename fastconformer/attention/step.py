@@ -2,84 +2,68 @@
 
 Keys and values of the frames of a recording are computed once. Those of a token lie in a slot of one store; a sequence
 is a list of slots, so that sequences share what they have in common, and nothing is copied when a search branches.
+On a CPU steps are those of `host_step.py`.
 
 What a sequence gets does not depend on the others of a step: every sum over time is taken over its own alone.
 
 Shapes: N tokens of all sequences, S encoder frames, D width, H heads, V classes, K best.
 """
 
-import copy
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from common.convolution import Linear, native
-from common.convolution.native import Weights as Kind
+from fastconformer.attention.config import DecoderPrecision
+from fastconformer.attention.host_step import HostDecoder, HostStep, Slots
 from fastconformer.attention.network import AttentionDecoder, DecoderBlock
-from fastconformer.attention.search import Best, CachedToken, Heard
-
-DecoderPrecision = Literal["fp32", "bf16", "int8"]
-KINDS: dict[DecoderPrecision, Kind] = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
-FIRST_SLOTS = 256  # of a new store, which doubles when it is full
+from fastconformer.attention.search import Best, CachedToken, Heard, Step
 
 
-class Weights:
-    """A decoder as `TorchStep` takes it: on a CPU with the native library, packed for its products, else as it is.
+def keys_values(decoder: AttentionDecoder, encoded_XSC: Tensor) -> Tensor:
+    """[..., layers, 2, H, S, D / H]: what `decoder` needs of encoder frames, after their projection."""
+    found = []
+    for block in decoder.blocks:
+        assert isinstance(block, DecoderBlock)
+        for name in ("key", "value"):
+            found.append(block.sound[name](encoded_XSC).unflatten(-1, (decoder.cfg.heads, -1)).transpose(-3, -2))
+    return torch.stack(found, -4).unflatten(-4, (-1, 2))
 
-    `precision` is that of packed weights; in "int8" the rows that they are multiplied by are rounded to bytes, too.
-    """
+
+class Steps:
+    """Makes the steps of a decoder: on arrays, if it is on the CPU, for which its weights are packed; else in torch."""
 
     def __init__(self, decoder: AttentionDecoder, precision: DecoderPrecision = "fp32") -> None:
-        self.decoder = copy.deepcopy(decoder).eval().requires_grad_(False)
-        output = self.decoder.tokens.weight if self.decoder.output is None else self.decoder.output
-        with torch.inference_mode(False):
-            self.head = Linear(output.shape[1], output.shape[0]).requires_grad_(False)
-            self.head.weight, self.head.bias = nn.Parameter(output, False), nn.Parameter(self.decoder.bias, False)
-            layers = [self.head, *(layer for layer in self.decoder.modules() if isinstance(layer, Linear))]
-            if output.device.type == "cpu" and output.dtype == torch.float32 and native.load() is not None:
-                for layer in layers:
-                    layer.pack(KINDS[precision])
+        """`precision`: of packed weights."""
+        self.decoder, self._host = decoder, None
+        if decoder.bias.device.type == "cpu":
+            weights = {name: weight.numpy() for name, weight in decoder.step_weights().items()}
+            self._host = HostDecoder(decoder.cfg, weights, precision)
 
-
-class TorchStep:
-    """`Step` in torch, with the products of the native library where there is one."""
-
-    def __init__(self, weights: Weights) -> None:
-        decoder = weights.decoder
-        self.decoder, self.head, self.heads = decoder, weights.head, decoder.cfg.heads
-        width = decoder.cfg.width // self.heads
-        weight = decoder.tokens.weight
-        self.store = torch.empty(
-            len(decoder.blocks), FIRST_SLOTS, 2, self.heads, width, dtype=weight.dtype, device=weight.device
-        )
-        self.free = list(range(FIRST_SLOTS))
+    def __call__(self) -> Step:
+        """A step with a store of its own."""
+        return TorchStep(self.decoder) if self._host is None else HostStep(self._host)
 
     def hear(self, encoded_SC: Tensor) -> Heard:
-        """What the decoder needs of a recording's frames, after their projection."""
-        found = []
-        for block in self.decoder.blocks:
-            assert isinstance(block, DecoderBlock)
-            for name in ("key", "value"):
-                found.append(block.sound[name](encoded_SC).unflatten(-1, (self.heads, -1)).transpose(0, 1))
-        return Heard(torch.stack(found).unflatten(0, (-1, 2)))
+        """What steps need of a recording's frames, after their projection."""
+        found = keys_values(self.decoder, encoded_SC)
+        return Heard(found if self._host is None else found.float().numpy())
 
-    def take(self, count: int) -> list[int]:
-        """So many free slots."""
-        while len(self.free) < count:
-            size = self.store.shape[1]
-            self.store = torch.cat([self.store, torch.empty_like(self.store)], 1)
-            self.free += range(size, 2 * size)
-        taken = self.free[len(self.free) - count :]
-        del self.free[len(self.free) - count :]
-        return taken
 
-    def give(self, slots: Sequence[int]) -> None:
-        """Slots that are free again."""
-        self.free += slots
+class TorchStep(Slots):
+    """`Step` in torch, on any device."""
+
+    def __init__(self, decoder: AttentionDecoder) -> None:
+        super().__init__()
+        self.decoder, self.heads = decoder, decoder.cfg.heads
+        weight, width = decoder.tokens.weight, decoder.cfg.width // self.heads
+        self.store = weight.new_empty(len(decoder.blocks), self.size, 2, self.heads, width)
+
+    def grow(self) -> None:
+        """As `Slots` says."""
+        self.store = torch.cat([self.store, torch.empty_like(self.store)], 1)
 
     def __call__(
         self, tokens: Sequence[CachedToken], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
@@ -119,7 +103,7 @@ class TorchStep:
             x_ND = x_ND + linear(block.sound["leave"], torch.cat(sound))
             x_ND = x_ND + linear(block.leave, block.activation(linear(block.enter, block.norm(x_ND))))
         wanted_ND = self.decoder.norm(x_ND[torch.tensor(asked, device=device)])
-        log_probs_NV = linear(self.head, wanted_ND).log_softmax(-1)
+        log_probs_NV = linear(self.decoder.logits, wanted_ND).log_softmax(-1)
         barred_NV = torch.from_numpy(~np.stack(allowed_V)).to(device)
         most = log_probs_NV.masked_fill(barred_NV, -torch.inf).topk(min(best, log_probs_NV.shape[1]), dim=-1)
         return [
@@ -127,10 +111,8 @@ class TorchStep:
         ]
 
 
-def _linear(layer: nn.Module, x_ND: Tensor) -> Tensor:
+def _linear(layer: Callable[[Tensor], Tensor], x_ND: Tensor) -> Tensor:
     """`layer` of every row, whose bits are those that it has alone: torch's products of several rows have others."""
-    if isinstance(layer, Linear) and layer.packed is not None:
-        return layer(x_ND)
     return torch.cat([layer(row_1D) for row_1D in x_ND.split(1)])
 
 

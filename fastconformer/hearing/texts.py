@@ -4,13 +4,14 @@ Needs no torch.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 import ctc
 from common.audio.silence import in_recording
+from common.recognition.pauses import between
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
 from common.text.pieces import Pieces, is_spoken
@@ -46,16 +47,31 @@ def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
     return best._replace(flags=result.flags, alternatives=tuple(others))
 
 
-def with_ctc(result: Result, heard: Callable[[list[int]], float], pieces: PromptedPieces, weight: float) -> Result:
-    """The texts ranked anew: a share of their scores is what CTC gives their labels, a log-probability.
+def with_ctc(result: Result, log_probs_SV: np.ndarray, pieces: PromptedPieces, weight: float) -> Result:
+    """The texts ranked anew: a share of their scores is the log-probability that CTC gives their labels.
 
     Source: Watanabe et al. 2017, hybrid CTC/attention, doi:10.1109/JSTSP.2017.2763455; here of whole texts.
     """
     ranked = []
     for text in result.found:
         labels = [label for label in text.labels if label not in pieces.control]
-        ranked.append(text._replace(score=(1 - weight) * text.score + weight * heard(labels)))
+        by_ctc = log_likelihood(log_probs_SV, labels, blank=pieces.blank)
+        ranked.append(text._replace(score=(1 - weight) * text.score + weight * by_ctc))
     return result._replace(found=sorted(ranked, key=lambda text: -text.score))
+
+
+def log_likelihood(log_probs_SV: np.ndarray, labels: Sequence[int], *, blank: int) -> float:
+    """Log-probability of labels by CTC, over all their alignments; minus infinity where they do not fit the frames."""
+    states = np.full(2 * len(labels) + 1, blank)
+    states[1::2] = labels
+    skips = np.zeros(len(states), bool)  # from the label before, past the blank between, if that is another one
+    skips[3::2] = states[3::2] != states[1:-2:2]
+    score = np.full(len(states) + 2, -np.inf)  # with two states before the first
+    score[2] = 0.0  # before the first frame, at the first blank
+    for log_probs_V in log_probs_SV.astype(np.float64):
+        jumped = np.where(skips, score[:-2], -np.inf)
+        score[2:] = np.logaddexp(np.logaddexp(score[2:], score[1:-1]), jumped) + log_probs_V[states]
+    return float(np.logaddexp(score[-1], score[-2] if labels else -np.inf))
 
 
 class HeardPart(NamedTuple):
@@ -68,6 +84,8 @@ class HeardPart(NamedTuple):
     """Seconds of silence that it was heard with before its start."""
     times: Sequence[tuple[float, float]] = ()
     """Start and end of every word, from the first frame on, where something found them."""
+    seam: float = math.inf
+    """Up to when what is said counts, in seconds of the recording, where the next part hears some of it, too."""
 
     def at(self, seconds: float) -> float:
         """Where in the recording something is that is so many seconds after the first frame."""
@@ -120,6 +138,26 @@ def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) 
     ]
 
 
+def without_doubles(parts: Sequence[HeardPart], words: Sequence[list[Word]]) -> list[list[Word]]:
+    """The words that each part gives (`common.recognition.pauses.between`): all of one that has no times of words."""
+    timed = [
+        any((word.start, word.end) != (part.at(0.0), part.at(math.inf)) for word in own)
+        for part, own in zip(parts, words, strict=True)
+    ]
+    found: list[list[Word]] = []
+    for i, (part, own) in enumerate(zip(parts, words, strict=True)):
+        if timed[i]:
+            after, before = -math.inf, math.inf
+            if i and part.start < parts[i - 1].at(math.inf):
+                last = max((word.end for word in found[-1]), default=part.start)
+                after = last if timed[i - 1] else parts[i - 1].at(math.inf)
+            if i + 1 < len(parts) and part.at(math.inf) > parts[i + 1].start:
+                before = part.seam if timed[i + 1] else parts[i + 1].start
+            own = between(own, after, before)
+        found.append(own)
+    return found
+
+
 def spelled(words: Sequence[str], pieces: Pieces) -> list[list[int]]:
     """The labels of each word by pieces that may have no capitals and no punctuation; none where one has no labels."""
     found = []
@@ -164,7 +202,7 @@ def transcript_of(
     separator, cuts = "" if language in NO_SPACES else " ", recording.cuts
 
     def alternative(own: Sequence[HeardPart]) -> Alternative:
-        words = [words_of(part, pieces, seconds_per_frame) for part in own]
+        words = without_doubles(own, [words_of(part, pieces, seconds_per_frame) for part in own])
         texts = [" ".join(word.text for word in some) for some in words]
         placed = [
             word._replace(
@@ -181,4 +219,5 @@ def transcript_of(
         readings += [[parts[0]._replace(hypothesis=one)] for one in parts[0].hypothesis.alternatives]
     flags = tuple(dict.fromkeys(flag for part in parts for flag in part.hypothesis.flags))
     found = [alternative(own) for own in readings]
-    return best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)._replace(flags=flags)
+    best = best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)
+    return best._replace(flags=flags, language=language)

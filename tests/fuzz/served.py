@@ -254,6 +254,7 @@ def answers() -> Reader:
     """What a Triton server answers, and what the client of ours reads."""
     from trt.client.asking import ServerError, transcript_from
     from trt.serving.limits import RequestError
+    from trt.serving.models import Sound
     from trt.serving.triton.asking import Infer, Remote
     from trt.serving.triton.transcripts import content_of
 
@@ -284,7 +285,7 @@ def answers() -> Reader:
         reader.feed_eof()
         infer = Infer("127.0.0.1", 1)
         infer._idle.append((reader, Writer()))  # type: ignore[arg-type]
-        await Remote(infer)(np.zeros(10, np.float32))
+        await Remote(infer)(Sound(np.zeros(10, np.float32)))
 
     def read(path: Path) -> None:
         content = path.read_bytes()

@@ -6,6 +6,7 @@ import pytest
 
 from common.audio import waveform
 from tests.fastconformer import golden
+from tests.fastconformer.attention import references as attention
 from tests.fastpitch.speaking.test_synthesizer import save as save_letters
 from tests.fastpitch.tiny import speakers
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
@@ -15,7 +16,7 @@ from tests.trt.serving.running import Served, noise, served
 from trt.export import command
 from trt.serve import ServeConfig
 
-TAKE_SECONDS = {"voice", "pieces", "hybrid"}
+TAKE_SECONDS = {"voice", "pieces", "hybrid", "canary"}
 """Fixtures that export several models: tests that use them are slow."""
 
 
@@ -48,6 +49,20 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             checkpoint = golden.folder() / f"{name}.nemo"
             command.main(command.ExportConfig(checkpoint=checkpoint, out=path, head=head, decode=decode))
         return made[name, head, decode]
+
+    return exported
+
+
+@pytest.fixture(scope="session")
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """ONNX files of the attention decoders with reference outputs, by name, each exported once."""
+    made: dict[str, Path] = {}
+
+    def exported(name: str) -> Path:
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp(name) / "canary.onnx"
+            command.main(command.ExportConfig(checkpoint=attention.path(name), out=made[name]))
+        return made[name]
 
     return exported
 

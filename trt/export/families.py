@@ -12,7 +12,7 @@ from common.published.model_folder import read_json
 from common.published.nemo.archive import opened
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from fastconformer.checkpoints.huggingface import TRANSDUCERS
+from fastconformer.checkpoints.huggingface import ATTENTION, TRANSDUCERS
 from fastconformer.checkpoints.own import FORMAT as FASTCONFORMER
 from fastpitch.acoustic.checkpoint_import import FORMAT as FASTPITCH
 from fastpitch.vocoders import hifigan_import, waveglow_import
@@ -55,9 +55,9 @@ def _of_folder(folder: Path) -> Family:
     kind = read_json(folder / "config.json").get("model_type")
     if kind in BACKBONES:
         return "wav2vec2"
-    if kind in TRANSDUCERS:
+    if kind in (*TRANSDUCERS, *ATTENTION):
         return "fastconformer"
-    known = ", ".join([*BACKBONES, *TRANSDUCERS])
+    known = ", ".join([*BACKBONES, *TRANSDUCERS, *ATTENTION])
     raise CheckpointError(f"{folder}: config.json says model_type {kind!r}; known are {known}")
 
 

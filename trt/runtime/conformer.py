@@ -26,13 +26,12 @@ from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import of_named
 from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import DECODED_INSIDE, Network, paths_of
-from trt.runtime.weights import weights_in
+from trt.runtime.weights import WEIGHTS, weights_in
 
 if TYPE_CHECKING:
     from common.text.language import Spelling
 
 MAX_SYMBOLS = 10  # most pieces at one frame
-WEIGHTS = "decoder."
 
 
 class PieceRecognizer:

@@ -8,19 +8,32 @@ from trt.runtime import engine
 from trt.runtime.recognizer import Network, OnnxModel, Recognizer
 
 if TYPE_CHECKING:  # pieces and native decoders are imported where a model wants them
+    from fastconformer.attention.config import DecoderPrecision
     from trt.runtime.conformer import PieceRecognizer
+    from trt.runtime.prompted import ExportedAttention
 
 
 Runtime = Literal["onnxruntime", "openvino", "openvino_bf16"]
 """What computes an ONNX file; bf16 is the precision of its network, whose features stay in float32."""
 
 
-def load(path: Path, *, threads: int = 0, runtime: Runtime = "onnxruntime") -> "Recognizer | PieceRecognizer":
+def load(
+    path: Path,
+    *,
+    threads: int = 0,
+    runtime: Runtime = "onnxruntime",
+    decoder_precision: "DecoderPrecision" = "fp32",
+) -> "Recognizer | PieceRecognizer | ExportedAttention":
     """`path`: an ONNX file, or an engine that was built of one. `threads`: of the network, 0 for one per core.
+    `decoder_precision`: of the weights of an attention decoder, which "bf16" and "int8" round, and read faster.
 
     Raises ModelError, of the kind EngineError for an engine that does not fit what is here.
     """
     found = network(path, threads=threads, runtime=runtime)
+    if found.facts.get("family") == "fastconformer" and found.facts.get("head") == "attention":
+        from trt.runtime.prompted import ExportedAttention
+
+        return ExportedAttention(found, threads=threads, decoder_precision=decoder_precision)
     if found.facts.get("family") == "fastconformer":
         from trt.runtime.conformer import PieceRecognizer
 

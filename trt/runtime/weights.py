@@ -13,6 +13,8 @@ import numpy as np
 GRAPH, INITIALIZER = 7, 5  # of a model; of a graph
 DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9  # of a tensor
 FLOAT = 1
+WEIGHTS = "decoder."
+"""Before the names of the weights that a decoder computes with; `fastconformer.export.PREFIX`."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 

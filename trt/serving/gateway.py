@@ -16,6 +16,7 @@ from trt.serving import forms, speech, transcriptions
 from trt.serving.batching import Workers
 from trt.serving.guard import Guard, Message, Receive, Refusal, Send, while_connected
 from trt.serving.hearing import Hearing, self_test
+from trt.serving.languages import LANGUAGES, check_languages
 from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
 from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
@@ -24,7 +25,7 @@ from trt.serving.realtime import serve_realtime
 from trt.serving.triton.asking import Infer, Remote, RemoteVoice
 from trt.serving.triton.program import HOST, Triton
 
-TRANSCRIPTIONS = "/v1/audio/transcriptions"
+TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
 ALIASES = ("", "default")
 # OpenAI's names, with dates and without.
 HEARING_NAMES = re.compile(
@@ -133,17 +134,20 @@ class Gateway:
             await self.routes(scope, receive, send)
 
     async def transcribe(self, request: Request) -> Response:
-        """The transcript of a recording. Raises RequestError, and ClientGoneError."""
-        asked = transcriptions.asked(await forms.read_form(request))
+        """The transcript of a recording, or its translation. Raises RequestError, and ClientGoneError."""
+        asked = transcriptions.asked(await forms.read_form(request), is_translation=request.url.path == TRANSLATIONS)
         hearing = self.ears(asked.model)
-        transcriptions.check_languages(asked.languages, hearing.ears.languages or (self.settings.language,))
+        check_languages(asked.languages, hearing.ears.languages or (self.settings.language,))
+        source = asked.languages[0] if len(asked.languages) == 1 else ""
+        wanted = hearing.wanted(source, asked.target, self.settings.language)
         if asked.streams:
-            parts = hearing.parts(asked.file, request.state.taken)
+            parts = hearing.parts(asked.file, request.state.taken, wanted)
             first = await while_connected(request, anext(parts, None))  # what cannot be heard is refused before it
             told = transcriptions.events(_preceded(first, parts), asked)
             return StreamingResponse(told, media_type="text/event-stream")
-        transcript = await while_connected(request, hearing.transcribe(asked.file, request.state.taken))
-        content = transcriptions.written(transcript, asked, self.settings.language)
+        transcript = await while_connected(request, hearing.transcribe(asked.file, request.state.taken, wanted))
+        language = LANGUAGES.get(transcript.language, transcript.language) or self.settings.language
+        content = transcriptions.written(transcript, asked, language)
         if isinstance(content, dict):
             return JSONResponse(content)
         return Response(content, media_type=transcriptions.MEDIA[asked.format])
@@ -202,7 +206,7 @@ def _add_routes(gateway: Gateway) -> None:
 
     @routes.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        paths = "GET /v1/models, POST /v1/audio/transcriptions, POST /v1/audio/speech"
+        paths = "GET /v1/models, POST /v1/audio/transcriptions, POST /v1/audio/translations, POST /v1/audio/speech"
         message = f"{request.method} {request.url.path[:100]}: {error.detail}; known: {paths}"
         return JSONResponse(RequestError(error.status_code, message).body(), error.status_code)
 
@@ -255,8 +259,9 @@ def _add_routes(gateway: Gateway) -> None:
         }
 
     @routes.post(TRANSCRIPTIONS)
+    @routes.post(TRANSLATIONS)
     async def transcribe(request: Request) -> Response:
-        """The transcript of a recording."""
+        """The transcript of a recording, or its translation."""
         return await gateway.transcribe(request)
 
     @routes.websocket("/v1/audio/stream")

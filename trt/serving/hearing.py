@@ -7,20 +7,22 @@ import asyncio
 import functools
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
 from common.audio import waveform
-from common.audio.pauses import quiet_cuts
 from common.audio.waveform import AudioError, Held, Opened
-from common.recognition.transcripts import Transcript
+from common.recognition.pauses import SoundStretch, between, stretches
+from common.recognition.transcripts import Transcript, Word, text_of
 from trt.serving.batching import Batcher, Workers
 from trt.serving.forms import File
+from trt.serving.languages import code_of
 from trt.serving.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
-from trt.serving.models import Ears
+from trt.serving.models import Ears, Sound
 
 # What is decoded by the thread that speaks HTTP: a millisecond for most, 15 for Opus, where the way to another thread
 # and back takes one, and as much again of the network's, which waits for Python's lock.
@@ -28,6 +30,9 @@ STEP_DELAY_SECONDS = 0.01  # that a step of one stream waits for those of others
 SMALL = 1 << 18  # bytes of the recording
 SOON = 1 << 18  # samples of all its channels
 BLOCK = 1 << 19  # samples of all channels that are decoded at a time
+OVERLAP_SECONDS = 1.0  # that two pieces both hear around a seam that is in no pause
+PREFERRED_SHARE = 6 / 7  # of a chunk, after which a pause is looked for from which the next one begins
+NOTHING: Mapping[str, str] = MappingProxyType({})
 USUAL_RATE = 192_000  # samples a second of all channels, up to which a second of sound counts as one
 
 
@@ -43,8 +48,8 @@ class RecognitionLane(Protocol):
     def __len__(self) -> int:
         """How many wait."""
 
-    async def __call__(self, samples_N: np.ndarray, due: float | None = None, /) -> Transcript:
-        """The transcript of float32 samples; what is due first comes first."""
+    async def __call__(self, sound: Sound, due: float | None = None, /) -> Transcript:
+        """The transcript; what is due first comes first."""
 
 
 class Hearing:
@@ -70,7 +75,8 @@ class Hearing:
         if engine is None:
             seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
             most = min(most, ears.batch_size)  # once through the network: while its answers are sent, others follow
-            engine = Batcher(ears.transcribe, delay_seconds=delay_seconds, most=most, size=len, seen=seen)
+            size = lambda sound: len(sound.samples_N)  # noqa: E731
+            engine = Batcher(ears.hear, delay_seconds=delay_seconds, most=most, size=size, seen=seen)
         self._lane: RecognitionLane = engine
         lane = self._lane
         metrics.gauge("speech_waiting", "Recordings, or pieces of long ones, that wait for a batch.", lambda: len(lane))
@@ -90,14 +96,44 @@ class Hearing:
         """Leaves what waits unanswered."""
         self._lane.stop()
 
-    async def transcribe(self, file: File, taken: Taken) -> Transcript:
-        """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
-        return joined([part async for part in self.parts(file, taken)], file.name)
+    def wanted(self, source: str = "", target: str = "", assumed: str = "") -> dict[str, str]:
+        """What a model of several languages is to write, by NeMo's keys: nothing for one that is not told.
 
-    async def parts(self, file: File, taken: Taken) -> AsyncIterator[Transcript]:
+        `source` and `target` are codes or English names, "" where nothing is said of them; `assumed` is the language
+        where a model cannot identify it. Raises RequestError for languages that it does not know.
+        """
+        if not self.ears.is_prompted:
+            if target:
+                told = "this model writes what is said, in no other language; translations need an attention decoder"
+                raise RequestError(400, told, param="model", code="model_not_found")
+            return {}
+        found = {}
+        asr, known = self.ears.asr, ", ".join(self.ears.languages)
+        named = (("source_lang", source, "language"), ("target_lang", target, "to"))
+        if not source and not asr.assumed_language:
+            named = (("source_lang", assumed, "language"), named[1])
+        for key, language, field in named:
+            if not language and (key == "target_lang" or asr.assumed_language):
+                continue
+            code = code_of(language)
+            if code not in self.ears.languages:
+                raise RequestError(400, f"{field} {language[:40]!r}: expected one of {known}", param=field)
+            found[key] = code
+        try:
+            source = found.get("source_lang", self.ears.languages[0])
+            asr.prompt(source, found.get("target_lang"))
+        except ValueError as error:
+            raise RequestError(400, str(error), param="to") from None
+        return found
+
+    async def transcribe(self, file: File, taken: Taken, wanted: Mapping[str, str] = NOTHING) -> Transcript:
+        """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
+        return joined([part async for part in self.parts(file, taken, wanted)], file.name)
+
+    async def parts(self, file: File, taken: Taken, wanted: Mapping[str, str] = NOTHING) -> AsyncIterator[Transcript]:
         """Transcripts of its pieces, as they are heard."""
         samples_N = await self._decoded(file, taken)
-        async for part in self.hear_parts(samples_N, file.name, taken.due):
+        async for part in self.hear_parts(samples_N, file.name, taken.due, wanted):
             yield part
 
     async def _decoded(self, file: File, taken: Taken) -> np.ndarray:
@@ -148,32 +184,43 @@ class Hearing:
                 except waveform.ChannelsCancelError as found:
                     made = blocks(found.channel)
 
-    async def hear(self, samples_N: np.ndarray, name: str, due: float | None = None) -> Transcript:
+    async def hear(
+        self, samples_N: np.ndarray, name: str, due: float | None = None, wanted: Mapping[str, str] = NOTHING
+    ) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""
-        return joined([part async for part in self.hear_parts(samples_N, name, due)], name)
+        return joined([part async for part in self.hear_parts(samples_N, name, due, wanted)], name)
 
-    async def hear_parts(self, samples_N: np.ndarray, name: str, due: float | None = None) -> AsyncIterator[Transcript]:
+    async def hear_parts(
+        self, samples_N: np.ndarray, name: str, due: float | None = None, wanted: Mapping[str, str] = NOTHING
+    ) -> AsyncIterator[Transcript]:
         """Transcripts of the pieces that a recording of more than a chunk is cut into."""
-        rate, heard, seconds = self.ears.sample_rate, 0, len(samples_N) / self.ears.sample_rate
+        rate, chunk, seconds = self.ears.sample_rate, self.ears.chunk_seconds, len(samples_N) / self.ears.sample_rate
         due = time.monotonic() + SECONDS_PER_SECOND * seconds if due is None else due
-        pieces = iter([(0, len(samples_N))])
-        if seconds > self.ears.chunk_seconds:
-            pieces = quiet_cuts(samples_N, rate, self.ears.chunk_seconds)
-        while (piece := await self._piece(pieces, due, is_long=seconds > self.ears.chunk_seconds)) is not None:
-            start, heard = piece
-            transcript = await self._lane(samples_N[start:heard], due)
+        pieces = iter([SoundStretch(0, samples_N, 0, len(samples_N))])
+        if is_long := seconds > chunk:
+            overlap = min(OVERLAP_SECONDS, chunk / 4) if self.ears.tells_times(wanted) else 0.0
+            preferred = chunk * PREFERRED_SHARE
+            pieces = stretches(samples_N, rate, preferred=preferred, longest=chunk, overlap=overlap)
+        heard, after = 0, -math.inf
+        while (piece := await self._piece(pieces, due, is_long=is_long)) is not None:
+            transcript = await self._lane(Sound(piece.samples_N, wanted), due)
             if transcript.error:
                 problem = transcript.error.replace("array", name, 1)
                 raise RequestError(400, problem, param="file", code="invalid_audio")
             counted = "Seconds of audio transcribed."
-            self._metrics.count("speech_audio_seconds_total", counted, (heard - start) / rate)
-            yield _moved(transcript, start / rate, heard / rate)
+            self._metrics.count("speech_audio_seconds_total", counted, (piece.end - piece.first) / rate)
+            heard, end = piece.end, piece.start + len(piece.samples_N)
+            words = _moved(transcript.words, piece.start / rate)
+            if piece.first > piece.start or piece.end < end:
+                before = piece.end / rate if piece.end < end else math.inf
+                words = between(words, after if piece.first > piece.start else -math.inf, before)
+                transcript = transcript._replace(text=text_of(words))
+            after = max((word.end for word in words), default=piece.end / rate)
+            yield transcript._replace(words=words, seconds=piece.end / rate)
         if heard < len(samples_N):  # nobody can hear what follows
             yield Transcript(name, "", [], seconds)
 
-    async def _piece(
-        self, pieces: Iterator[tuple[int, int]], due: float | None, *, is_long: bool
-    ) -> tuple[int, int] | None:
+    async def _piece(self, pieces: Iterator[SoundStretch], due: float | None, *, is_long: bool) -> SoundStretch | None:
         if is_long:
             return await self.workers(lambda: next(pieces, None), due)
         return next(pieces, None)
@@ -185,16 +232,14 @@ def joined(parts: Sequence[Transcript], name: str) -> Transcript:
         return parts[0]
     words = [word for part in parts for word in part.words]
     text = " ".join(part.text for part in parts if part.text)
-    return Transcript(name, text, words, parts[-1].seconds if parts else 0.0)
+    language = next((part.language for part in parts if part.language), "")
+    return Transcript(name, text, words, parts[-1].seconds if parts else 0.0, language=language)
 
 
-def _moved(transcript: Transcript, start: float, end: float) -> Transcript:
+def _moved(words: list[Word], start: float) -> list[Word]:
     if not start:
-        return transcript
-    words = [
-        word._replace(start=round(word.start + start, 3), end=round(word.end + start, 3)) for word in transcript.words
-    ]
-    return transcript._replace(words=words, seconds=end)
+        return words
+    return [word._replace(start=round(word.start + start, 3), end=round(word.end + start, 3)) for word in words]
 
 
 class _refusing:  # noqa: N801  a context manager

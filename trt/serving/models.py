@@ -6,8 +6,9 @@ Legend: N samples.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,14 @@ from fastpitch.front.planning import PlannedSentence
 from trt.facts import ModelError
 from trt.runtime import loading
 from trt.runtime.sentences import Said, Saying, say_together
+
+
+class Sound(NamedTuple):
+    """A recording, or a piece of one, to recognise: float32 samples, and what is to be written of it."""
+
+    samples_N: np.ndarray
+    wanted: Mapping[str, str] = MappingProxyType({})
+    """By NeMo's keys; nothing for models of one language."""
 
 
 class Ears(NamedTuple):
@@ -42,12 +51,30 @@ class Ears(NamedTuple):
         """Languages that it writes, where the model says."""
         return tuple(getattr(self.asr, "languages", ()))
 
-    def transcribe(self, recordings: Sequence[Source]) -> list[Transcript]:
+    @property
+    def is_prompted(self) -> bool:
+        """Whether it is told which language is spoken, and which one to write."""
+        return hasattr(self.asr, "prompt_for")
+
+    def tells_times(self, wanted: Mapping[str, str]) -> bool:
+        """Whether words have times of their own."""
+        return not self.is_prompted or (self.asr.has_ctc and "target_lang" not in wanted)
+
+    def hear(self, sounds: Sequence[Sound]) -> list[Transcript]:
+        """Transcripts, in order; what cannot be recognised has its `error` set."""
+        return self.transcribe([sound.samples_N for sound in sounds], [sound.wanted for sound in sounds])
+
+    def transcribe(
+        self, recordings: Sequence[Source], wanted: Sequence[Mapping[str, str]] | None = None
+    ) -> list[Transcript]:
         """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
 
         What cannot be recognised has its `error` set.
         """
-        how = {} if self.decoder is None else {"decoder": self.decoder}
+        how: dict[str, Any] = {} if self.decoder is None else {"decoder": self.decoder}
+        if self.is_prompted:
+            how["source_language"] = self.asr.assumed_language or self.languages[0]
+            how["wanted"] = [{}] * len(recordings) if wanted is None else wanted
         return list(self.asr.stream(recordings, batch_size=self.batch_size, on_error="skip", **how))
 
 

@@ -12,7 +12,7 @@ import binascii
 import contextlib
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -23,9 +23,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from common.audio.vad import Turns, best_vad
 from common.recognition.transcripts import Word
 from trt.serving.hearing import Hearing
+from trt.serving.languages import check_languages
 from trt.serving.limits import Limits, RequestError, Taken
 from trt.serving.live import Incoming, said_to
-from trt.serving.transcriptions import check_languages, log_probs, usage
+from trt.serving.transcriptions import log_probs, usage
 
 BYTES_PER_SECOND = 64_000  # of PCM at 24 kHz in base64
 IDLE_SECONDS = 300.0  # between two events of a client
@@ -108,8 +109,9 @@ class StreamedTurn:
 class WholeTurn:
     """A turn of any recogniser, which hears it at its end."""
 
-    def __init__(self, hearing: Hearing, taken: Taken):
+    def __init__(self, hearing: Hearing, taken: Taken, wanted: Mapping[str, str]):
         self._hearing, self._taken, self._parts, self._held = hearing, taken, list[np.ndarray](), 0
+        self._wanted = wanted
 
     async def add(self, samples_N: np.ndarray) -> NewWords:
         """More of it. Raises RequestError where too much is held."""
@@ -120,7 +122,7 @@ class WholeTurn:
 
     async def end(self) -> NewWords:
         """All of it."""
-        transcript = await self._hearing.hear(np.concatenate(self._parts), "turn")
+        transcript = await self._hearing.hear(np.concatenate(self._parts), "turn", wanted=self._wanted)
         self.close()
         return NewWords(transcript.text, transcript.words)
 
@@ -286,7 +288,11 @@ class RealtimeSession:
     def _open(self) -> None:
         self.close()
         pool = self._hearing.pool
-        self._turn = StreamedTurn(pool) if pool is not None else WholeTurn(self._hearing, self._taken)
+        if pool is not None:
+            self._turn = StreamedTurn(pool)
+            return
+        wanted = self._hearing.wanted(self.settings.transcription.language, "", self._language)
+        self._turn = WholeTurn(self._hearing, self._taken, wanted)
 
     async def _hear(self, samples_N: np.ndarray) -> None:
         if not len(samples_N):

@@ -18,16 +18,6 @@ MEDIA |= {"vtt": "text/vtt; charset=utf-8"}
 
 TRUE, FALSE = ("true", "1"), ("false", "0")
 GRANULARITIES = ("word", "segment")
-_NAMES = (
-    "af:afrikaans ar:arabic az:azerbaijani be:belarusian bg:bulgarian bs:bosnian ca:catalan cs:czech cy:welsh "
-    "da:danish de:german el:greek en:english es:spanish et:estonian fa:persian fi:finnish fr:french gl:galician "
-    "he:hebrew hi:hindi hr:croatian hu:hungarian hy:armenian id:indonesian is:icelandic it:italian ja:japanese "
-    "kk:kazakh kn:kannada ko:korean lt:lithuanian lv:latvian mi:maori mk:macedonian mr:marathi ms:malay ne:nepali "
-    "nl:dutch no:norwegian pl:polish pt:portuguese ro:romanian ru:russian sk:slovak sl:slovenian sr:serbian "
-    "sv:swedish sw:swahili ta:tamil th:thai tl:tagalog tr:turkish uk:ukrainian ur:urdu vi:vietnamese zh:mandarin"
-)
-LANGUAGES = dict(pair.split(":") for pair in _NAMES.split())
-"""Names of languages by their codes of ISO 639-1: those that OpenAI lists."""
 
 
 class TranscriptionRequest(NamedTuple):
@@ -45,10 +35,15 @@ class TranscriptionRequest(NamedTuple):
     has_log_probs: bool
     languages: tuple[str, ...]
     hot_words: tuple[str, ...]
+    target: str = ""
+    """Language of a translation, by code or name; "" for a transcript, in the language that is spoken."""
 
 
-def asked(form: Form) -> TranscriptionRequest:
-    """What a form asks for. Raises RequestError for one without a recording, or with values that OpenAI's has not."""
+def asked(form: Form, *, is_translation: bool = False) -> TranscriptionRequest:
+    """What a form asks for; a translation is one to English, where `to` names no other language.
+
+    Raises RequestError for a form without a recording, or with values that OpenAI's has not.
+    """
     if "file" not in form.files:
         known = ", ".join([*form.fields, *form.files]) or "nothing"
         raise RequestError(400, f"no file; expected a recording in the field 'file', found {known}", param="file")
@@ -72,15 +67,8 @@ def asked(form: Form) -> TranscriptionRequest:
         has_log_probs="logprobs" in _all_of(form, "include", ("logprobs",)),
         languages=tuple(each for name in ("language", "languages") for each in _several(form, name)),
         hot_words=_several(form, "keywords"),
+        target=(_last(form, "to", "") or "en") if is_translation else "",
     )
-
-
-def check_languages(found: Sequence[str], known: Sequence[str]) -> None:
-    """Raises RequestError where a recogniser of languages `known`, by name or code, writes none of those `found`."""
-    names = {LANGUAGES.get(language.lower(), language.lower()) for language in known}
-    if found and not any(LANGUAGES.get(each.lower().partition("-")[0], each.lower()) in names for each in found):
-        wanted, has = ", ".join(found)[:40], ", ".join(sorted(names))
-        raise RequestError(400, f"language {wanted!r}: this model writes {has}; see --language", param="language")
 
 
 def written(transcript: Transcript, asked: TranscriptionRequest, language: str) -> str | dict[str, Any]:
@@ -90,7 +78,7 @@ def written(transcript: Transcript, asked: TranscriptionRequest, language: str) 
             more = {"logprobs": log_probs(transcript.words)} if asked.has_log_probs else {}
             return {"text": transcript.text, "usage": usage(transcript.seconds), **more}
         case "verbose_json":
-            found = verbose(transcript, language)
+            found = verbose(transcript, language) | ({"task": "translate"} if asked.target else {})
             left_out = [f"{each}s" for each in GRANULARITIES if asked.granularities and each not in asked.granularities]
             return {name: value for name, value in found.items() if name not in left_out}
         case "text":

@@ -173,8 +173,10 @@ class _Client:
         seconds = self._held / (rate * width * channels)
         self._taken.take(4 * round(seconds * hearing.ears.sample_rate), seconds)
         samples_N = await self._unless_gone(self._samples(hearing))
-        heard = hearing.hear(samples_N, "audio") if len(samples_N) else None
-        transcript = await self._unless_gone(heard) if heard is not None else None
+        transcript = None
+        if len(samples_N):
+            wanted = hearing.wanted("", "", self._server._language)
+            transcript = await self._unless_gone(hearing.hear(samples_N, "audio", wanted=wanted))
         self.forget()
         text = transcript.text if transcript else ""
         await self.send("transcript", {"text": text, "language": self._server._language})

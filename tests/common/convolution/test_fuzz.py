@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import FusedConvolution, Lengths, native, prepare
+from common.convolution import FusedConvolution, Lengths, library, native, prepare
 from ctc.native import find_compiler
 from tests import sanitized
 
@@ -47,4 +47,4 @@ def test_layers_of_random_shapes(kind, seed):
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_c_tests_pass_under_sanitizers():
-    sanitized.run_programs("common.convolution", native.LIBRARY, count=100)
+    sanitized.run_programs("common.convolution", library.LIBRARY, count=100)

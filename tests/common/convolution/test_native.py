@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from common.convolution import native
+from common.convolution import library, native
 from common.convolution.algorithms import Algorithm, overlap_save, toom_cook
 from ctc import SlowPathWarning
 
@@ -167,7 +167,7 @@ def test_bfloat16_is_multiplied_in_the_way_that_is_faster_here():
 
 def test_a_library_that_cannot_be_built_is_told_once(monkeypatch):
     native.load.cache_clear()
-    monkeypatch.setattr(native.building, "load", lambda library: None)
+    monkeypatch.setattr(library.building, "load", lambda library: None)
     try:
         with pytest.warns(SlowPathWarning, match=r"convolutions run in plain torch, which is slower: .* is missing;"):
             assert native.load() is None

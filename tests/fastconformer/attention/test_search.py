@@ -1,7 +1,6 @@
 """Searches by an attention decoder: against all texts there are, in any batch, around loops; models by transformers."""
 
 import itertools
-import math
 import shutil
 
 import numpy as np
@@ -13,7 +12,7 @@ import fastconformer
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.network import AttentionDecoder
 from fastconformer.attention.search import Best, Heard, SearchOptions, Wish, decode
-from fastconformer.attention.step import TorchStep, Weights
+from fastconformer.attention.step import Steps, TorchStep
 from tests.fastconformer import tiny
 from tests.fastconformer.attention import references as golden
 
@@ -53,9 +52,9 @@ def test_a_wide_beam_finds_the_best_of_all_texts(settings, penalty):
     network, encoded_SC = decoder(1, **settings), torch.randn(7, 8)
     with torch.no_grad():
         scores = every_text(network, encoded_SC, 4)
-        step = TorchStep(Weights(network))
+        steps = Steps(network)
         options = SearchOptions(beam=200, n_best=5, length_penalty=penalty)
-        (found,) = decode(step, [(wish(4), step.hear(encoded_SC))], options)
+        (found,) = decode(steps(), [(wish(4), steps.hear(encoded_SC))], options)
     ranked = sorted(scores, key=lambda labels: -scores[labels] / ((8 + len(labels)) / 6) ** penalty)
     ended = [one for one in found.found if one.is_ended]
     assert [tuple(one.labels) for one in ended] == ranked[: len(ended)]
@@ -63,16 +62,21 @@ def test_a_wide_beam_finds_the_best_of_all_texts(settings, penalty):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_recordings_that_take_the_places_of_others_have_the_same_bits(beam):
+@pytest.mark.parametrize("kind", ["arrays", "torch"])
+def test_recordings_that_take_the_places_of_others_have_the_same_bits(beam, kind):
     network, options = decoder(2), SearchOptions(beam=beam, n_best=beam)
     draw = torch.Generator().manual_seed(0)
     frames = [torch.randn(n, 8, generator=draw) for n in (3, 11, 5, 8, 2, 9)]
     with torch.no_grad():
-        step = TorchStep(Weights(network))
-        wishes = [(wish(4 + 3 * i), step.hear(encoded_SC)) for i, encoded_SC in enumerate(frames)]
+        steps = Steps(network)
+        step = steps() if kind == "arrays" else TorchStep(network)
+        heard = [steps.hear(encoded_SC) for encoded_SC in frames]
+        if kind == "torch":
+            heard = [Heard(torch.from_numpy(one.keys_values)) for one in heard]
+        wishes = [(wish(4 + 3 * i), one) for i, one in enumerate(heard)]
         alone = [decode(step, [one], options)[0] for one in wishes]
         assert all(decode(step, wishes, options, rows=rows) == alone for rows in (1, 4, 64))
-    assert len(step.free) == step.store.shape[1], "all slots are given back"
+    assert len(step.free) == step.size == step.store.shape[1], "all slots are given back"
 
 
 class Said:
@@ -169,19 +173,3 @@ def test_cohere_models_of_transformers_are_read_in_every_spelling(tmp_path, spel
     assert asr.pieces.labels[asr.prompt("en")[0]] == "▁"
     with pytest.raises(ValueError, match="this model transcribes only"):
         asr.prompt("en", "de")
-
-
-def test_recordings_are_cut_in_pauses():
-    from common.recognition.pauses import stretches
-
-    rate, draw = 1000, np.random.default_rng(0)
-    sound = draw.normal(size=100 * rate).astype(np.float32)
-    for pause in (13.0, 28.0, 55.0):
-        sound[int(pause * rate) : int((pause + 0.4) * rate)] *= 0.001
-    found = list(stretches(sound, rate, preferred=30, longest=35))
-    assert sum(len(one.samples_N) for one in found) == len(sound)
-    starts = [one.start / rate for one in found]
-    assert starts[1] == pytest.approx(28.2, abs=0.2)
-    assert starts[2] == pytest.approx(55.2, abs=0.2)
-    assert math.ceil(max(len(one.samples_N) for one in found) / rate) <= 35
-    assert [one.is_whole for one in found] == [True, True, False, True]

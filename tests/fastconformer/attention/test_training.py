@@ -291,5 +291,5 @@ def test_scores_of_a_beam_have_a_share_of_ctc_but_of_translations(corpus, tmp_pa
     with pytest.raises(ConfigError, match="ctc_weight = 2: expected 0 to 1"):
         asr.decode(*encoded, prompt=[4], ctc_weight=2)
     asr.model.ctc = None
-    with pytest.raises(ConfigError, match="ctc_weight = 0.5: this model has no CTC head; expected 0"):
+    with pytest.raises(ConfigError, match="ctc_weight = 0.5: expected 0, for this model has no CTC head"):
         asr.decode(*encoded, prompt=[4], ctc_weight=0.5)

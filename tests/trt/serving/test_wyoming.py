@@ -153,7 +153,7 @@ def test_what_a_client_waits_for_is_dropped_when_it_goes(jasper, monkeypatch):
         gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx")))
         begun, cancelled = asyncio.Event(), asyncio.Event()
 
-        async def hear(samples_N, name):
+        async def hear(samples_N, name, **options):
             begun.set()
             try:
                 await asyncio.sleep(60)

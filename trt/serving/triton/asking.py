@@ -13,6 +13,7 @@ from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript
 from trt.runtime.sentences import Said, Saying
 from trt.serving.limits import RequestError
+from trt.serving.models import Sound
 from trt.serving.triton.sentences import tensors_of
 from trt.serving.triton.transcripts import transcript_in
 
@@ -112,12 +113,12 @@ class Remote:
     def __len__(self) -> int:
         return self._under_way
 
-    async def __call__(self, samples_N: np.ndarray, due: float | None = None) -> Transcript:
-        """The transcript of float32 samples, in the order in which they come. Raises RequestError."""
+    async def __call__(self, sound: Sound, due: float | None = None) -> Transcript:
+        """The transcript, in the order in which they come. Raises RequestError."""
         self._under_way += 1
         try:
             async with self._places:
-                found = await self._infer(MODEL, {"audio": samples_N[None]}, "transcript")
+                found = await self._infer(MODEL, {"audio": sound.samples_N[None]}, "transcript")
         finally:
             self._under_way -= 1
         try:

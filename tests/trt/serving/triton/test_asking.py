@@ -8,6 +8,7 @@ import pytest
 
 from common.recognition.transcripts import Transcript, Word
 from trt.serving.limits import RequestError
+from trt.serving.models import Sound
 from trt.serving.triton.asking import Infer, Remote
 from trt.serving.triton.transcripts import content_of
 
@@ -35,7 +36,7 @@ def heard(head: bytes, tensor: bytes = b"", status: str = "200 OK") -> Transcrip
         reader.feed_eof()
         infer = Infer("127.0.0.1", 1)
         infer._idle.append((reader, Writer()))
-        return await Remote(infer)(np.zeros(3, np.float32))
+        return await Remote(infer)(Sound(np.zeros(3, np.float32)))
 
     return asyncio.run(ask())
 

@@ -1,0 +1,91 @@
+"""An exported attention decoder in use, without torch: its encoder in ONNX Runtime, its decoder native or in numpy.
+
+Recordings are heard as `fastconformer.inference` does it, by the same class.
+
+Shapes: B stretches, N samples, S encoder frames, V pieces and the blank.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common import config
+from common.audio.silence import Keep
+from common.recognition.chunks import padded
+from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_heard
+from common.text.vocabulary import Language
+from fastconformer.attention.config import AttentionConfig, DecoderPrecision
+from fastconformer.attention.host_step import HostDecoder, HostStep
+from fastconformer.attention.pieces import of_description
+from fastconformer.attention.search import Heard, Step
+from fastconformer.hearing.prompted import HeardFrames, PromptedRecognizer
+from trt.facts import ModelError, keeper_of, usable
+from trt.runtime.recognizer import Network
+from trt.runtime.weights import WEIGHTS, weights_in
+
+if TYPE_CHECKING:
+    from common.text.language import Spelling
+
+
+class ExportedAttention(PromptedRecognizer):
+    """A file of `trt.export` of a FastConformer with an attention decoder."""
+
+    def __init__(self, network: Network, *, threads: int = 0, decoder_precision: DecoderPrecision = "fp32"):
+        """`threads`: of the decoder, 0 for one per core; `decoder_precision`: of its weights. Raises ModelError."""
+        self.network, facts = network, network.facts
+        if network.inputs != ["audio_BN", "samples_B"] or facts.get("part") != "whole":
+            raise ModelError(
+                f"{network.path}: is {facts.get('part')}, and takes {', '.join(network.inputs)}; expected a recogniser "
+                "that trt.export wrote whole, with --input samples"
+            )
+        if network.path.suffix != ".onnx":
+            raise ModelError(
+                f"{network.path}: the weights of its decoder are in the ONNX file that it was built from; give that one"
+            )
+        with usable(ModelError, network.path):
+            self._rate, self._seconds_per_frame = facts["sample_rate"], facts["seconds_per_frame"]
+            self.pieces = of_description(facts["labels"], facts["tokenizer"])
+            described = config.build(AttentionConfig, facts["configuration"]["attention"], str(network.path))
+            self._decoder = HostDecoder(
+                described, weights_in(network.path, WEIGHTS), decoder_precision, threads=threads
+            )
+            self.keep: Keep | None = keeper_of(facts)
+            super().__init__(described, self.pieces)
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples a second of the arrays that it hears."""
+        return self._rate
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """Seconds from one encoder frame to the next."""
+        return self._seconds_per_frame
+
+    @property
+    def has_ctc(self) -> bool:
+        """Whether there is a CTC head, which finds the times of words."""
+        return "log_probs_BSV" in self.network.outputs
+
+    def spelling(self, language: Language | None = None) -> "Spelling":
+        """What writes references and transcripts alike, as the model's own command does."""
+        from common.text.language import Spelling  # which takes as long to import as all else
+
+        return Spelling(None, language=language or "english", unknown_letters="latin")
+
+    def _hear(self, samples: Sequence[np.ndarray]) -> HeardFrames:
+        audio_BN, samples_B = padded(samples)
+        found = self.network.run(audio_BN=audio_BN, samples_B=samples_B)
+        counts = found["output_frames_B"].tolist()
+        rows = zip(found["keys_values_BZ2HSD"], counts, strict=True)
+        log_probs = []
+        if self.has_ctc:
+            log_probs = [row[:count] for row, count in zip(found["log_probs_BSV"], counts, strict=True)]
+        return HeardFrames([Heard(row[:, :, :, :count]) for row, count in rows], counts, log_probs)
+
+    def _steps(self) -> Step:
+        return HostStep(self._decoder)
+
+    def _read(self, source: Source) -> Recording:
+        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
