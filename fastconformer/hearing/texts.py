@@ -14,12 +14,14 @@ from common.audio.silence import in_recording
 from common.recognition.pauses import between
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
-from common.text.pieces import Pieces, is_spoken
+from common.text.pieces import SPACE, Pieces, is_spoken
 from common.text.vocabulary import VocabularyError
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import FoundText, Result
 
 NO_SPACES = ("ja", "zh", "th")
+SPACE_SECONDS = 0.08
+"""How long before a word's first letter the space before it may begin the word."""
 
 
 class TextHypothesis(NamedTuple):
@@ -178,7 +180,9 @@ def word_times(
 ) -> list[tuple[float, float]]:
     """Start and end of every word, given by its labels, on the best path of CTC; none where there is no path.
 
-    Punctuation has no part in them.
+    Frames are those of features whose windows are centred, so one lasts from half a frame before its number to half a
+    frame after. Punctuation has no part in a word; a space that is a label of its own is heard where the word begins,
+    but anywhere in a pause, so it counts for `SPACE_SECONDS` at most.
     """
     labels = [label for word in words for label in word]
     try:
@@ -186,12 +190,15 @@ def word_times(
     except ValueError:
         return []
     spans = list(zip(labels, found.start_frames, found.end_frames, strict=True))
-    times, first = [], 0
+    times, first, most = [], 0, max(1, round(SPACE_SECONDS / seconds_per_frame))
     for word in words:
         own = spans[first : first + len(word)]
         first += len(word)
         spoken = [span for span in own if is_spoken(pieces, span[0])] or own
-        times.append((spoken[0][1] * seconds_per_frame, spoken[-1][2] * seconds_per_frame))
+        start, end = spoken[0][1], spoken[-1][2]
+        if pieces.labels[own[0][0]] == SPACE:
+            start = max(own[0][1], start - most)
+        times.append((max(0.0, start - 0.5) * seconds_per_frame, (end - 0.5) * seconds_per_frame))
     return times
 
 
