@@ -39,10 +39,10 @@ class Share(NamedTuple):
 
     rows: float = 1.0
     """Share of its rows."""
-    tokens: float = 0.0
-    """Tokens of all of it that an attention decoder learns."""
-    labels: float = 0.0
-    """Labels of all of it that CTC learns beside an attention decoder."""
+    tokens: Tensor | float = 0.0
+    """Tokens of all of it that an attention decoder learns; of several processes their mean."""
+    labels: Tensor | float = 0.0
+    """Labels of all of it that CTC learns beside an attention decoder, likewise."""
 
 
 WHOLE = Share()
@@ -104,7 +104,7 @@ def objective(
                 batch_first=True,
             )
             each_B = _weighted(each_B, counting_B)
-            of_ctc = part.rows * each_B.mean() if texts is None else each_B.sum() / max(1.0, part.labels)
+            of_ctc = part.rows * each_B.mean() if texts is None else each_B.sum() / (part.labels + 1e-6)
     value = (1 - share) * (transducer + attention) + share * of_ctc
     if has_decoder and share == 1:
         # A gradient of 0 at no cost: the optimiser and the exchange between processes expect one of every parameter.

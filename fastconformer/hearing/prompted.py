@@ -450,6 +450,9 @@ class PromptedRecognizer:
     ) -> list[TextHypothesis]:
         wishes = []
         for heard, count, prompt, some in zip(frames.heard, frames.counts, prompts, hot_words, strict=True):
+            if len(prompt) >= self.attention.positions:
+                told = f"{len(prompt)} tokens before the text"
+                raise ValueError(f"{told}: expected fewer than {self.attention.positions}; give a shorter context")
             room = min(self.attention.positions, count + SPARE_TOKENS) - len(prompt)
             wish = Wish(
                 prompt=tuple(prompt),

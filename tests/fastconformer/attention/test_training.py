@@ -290,6 +290,12 @@ def test_scores_of_a_beam_have_a_share_of_ctc_but_of_translations(corpus, tmp_pa
         assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
     to_german = {**options, "prompt": asr.prompt("en", "de")}
     assert asr.decode(*encoded, **to_german, ctc_weight=0.6) == asr.decode(*encoded, **to_german)
+    with pytest.raises(
+        ValueError, match="1024 tokens before the text: expected fewer than 1024; give a shorter context"
+    ):
+        asr.decode(*encoded, prompt=[4] * 1024)
+    with pytest.raises(ValueError, match="1025 tokens of prompt and text: expected 1024 at most"):
+        asr.attention_log_probs(*encoded, torch.zeros(2, 1025, dtype=torch.int64), torch.tensor([1025, 3]))
     with pytest.raises(ConfigError, match="ctc_weight = 2: expected 0 to 1"):
         asr.decode(*encoded, prompt=[4], ctc_weight=2)
     asr.model.ctc = None
