@@ -58,8 +58,21 @@ def main(cfg: Translation) -> int:
     )
     status = evaluation.main(options)
     print_word_times(best, corpus)
+    print("\nThe decoder in int8")
+    in_int8 = run.output_dir / "test_hypotheses_int8.jsonl"
+    evaluation.main(replace(options, decoder_precision="int8", hypotheses=in_int8))
+    print_agreement(run.output_dir / "test_hypotheses.jsonl", in_int8)
     print(f"model {best}; to use it: python -m fastconformer.inference {best} AUDIO... --target_language de")
     return status
+
+
+def print_agreement(one: Path, other: Path) -> None:
+    """How many words of two files of hypotheses are the same."""
+    from common.recognition.metrics import word_errors
+
+    texts = [[json.loads(line)["hypothesis"] for line in path.read_text("utf-8").splitlines()] for path in (one, other)]
+    errors = word_errors(*texts)
+    print(f"words as in fp32: {1 - errors.rate:.2%} of {errors.length}\n")
 
 
 def print_word_times(model: Path, corpus: Path) -> None:

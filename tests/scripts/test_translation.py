@@ -19,5 +19,6 @@ def test_the_corpus_the_training_and_the_scores_are_one_command(tmp_path):
     for told in (first, second):
         assert re.search(r"en -> de: BLEU [\d.]+, chrF [\d.]+ of 4 translations", told)
         assert re.search(r"in a wrong language: \d+ of 12", told)
+        assert re.search(r"words as in fp32: -?[\d.]+% of \d+", told)
     assert "finished at step 12: there is nothing to do" in second
     assert (tmp_path / "runs" / "translation-toy" / "test_hypotheses.jsonl").is_file()

@@ -155,6 +155,15 @@ def test_joined_recordings_are_of_one_language_and_have_the_texts_that_all_of_th
         assert pieces.encode(said, *sources) == texts.labels_BU[row, : texts.label_lengths_B[row]].tolist()
 
 
+def test_where_nothing_is_heard_the_text_is_empty(still):
+    run, batch = still
+    texts = run.targets([()] * len(batch.indices), batch.indices)
+    assert texts.has_labels_B.all()
+    assert not texts.label_lengths_B.any()
+    assert (texts.lengths_R - texts.prompt_lengths_R == 1).all()
+    assert (texts.tokens_RL.gather(1, texts.lengths_R[:, None] - 1) == run.pieces.end).all()
+
+
 def test_batches_hold_no_more_tokens_than_asked_for(corpus, tmp_path):
     cfg = translation_config(corpus, tmp_path, batch_seconds=60.0, batch_tokens=200)
     with directory_of(cfg, NAME) as directory:
