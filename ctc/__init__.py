@@ -15,6 +15,7 @@ try:
     from ctc.compiled import NgramModel, compile_model, read_model, write_model
     from ctc.greedy import Decoded, greedy
     from ctc.scorer import Scorer, ScorerOptions
+    from ctc.spans import label_spans
     from ctc.spelling import label_texts
     from ctc.stream import BeamStream, Labels
 except ModuleNotFoundError as missing:  # where wheels are built, and for those who want the C library alone
@@ -80,6 +81,7 @@ __all__ = [
     "ctc_loss",
     "greedy",
     "include_dir",
+    "label_spans",
     "label_texts",
     "library_file",
     "monotonic_alignment",

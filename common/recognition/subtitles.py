@@ -1,5 +1,6 @@
 """Recognised words as subtitles: SubRip (.srt) and WebVTT (.vtt)."""
 
+import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -23,11 +24,13 @@ class Cue(NamedTuple):
 
 
 def cues(words: Sequence[Word]) -> list[Cue]:
-    """The words in subtitles of at most two lines, broken at pauses and where they would be too long to read."""
+    """The words in subtitles of at most two lines, broken at pauses and where they would be too long to read.
+
+    Words that have the times of a whole stretch of audio, as those of translations, share it by their lengths.
+    """
     found: list[Cue] = []
-    for group in reversed(list(groups(words))):
+    for group, start in reversed(list(_shown(list(groups(words))))):
         next_start = found[-1].start if found else float("inf")
-        start = group[0].start
         found.append(Cue(start, min(next_start, max(group[-1].end, start + SHORTEST_SECONDS)), _lines(group)))
     return found[::-1]
 
@@ -54,12 +57,19 @@ def groups(words: Sequence[Word]) -> Iterator[list[Word]]:
         yield group
 
 
+def _shown(groups: list[list[Word]]) -> Iterator[tuple[list[Word], float]]:
+    """Each group, and when it is first shown."""
+    for (start, end), alike in itertools.groupby(groups, lambda group: (group[0].start, group[-1].end)):
+        own = list(alike)
+        lengths = [len(text_of(group)) for group in own]
+        for i, group in enumerate(own):
+            yield group, start + (end - start) * sum(lengths[:i]) / sum(lengths)
+
+
 def _joins(group: list[Word], word: Word) -> bool:
-    return (
-        word.start - group[-1].end < PAUSE_SECONDS
-        and word.end - group[0].start <= LONGEST_SECONDS
-        and len(_wrapped([*group, word], LINE_CHARACTERS)) <= LINES
-    )
+    is_of_stretch = (word.start, word.end) == (group[0].start, group[-1].end)
+    is_near = word.start - group[-1].end < PAUSE_SECONDS and word.end - group[0].start <= LONGEST_SECONDS
+    return (is_of_stretch or is_near) and len(_wrapped([*group, word], LINE_CHARACTERS)) <= LINES
 
 
 def _lines(group: list[Word]) -> list[str]:

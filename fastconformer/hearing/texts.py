@@ -186,10 +186,10 @@ def word_times(
     """
     labels = [label for word in words for label in word]
     try:
-        (found,) = ctc.align(log_probs_SV[None], [labels], [len(log_probs_SV)], blank=pieces.blank)
+        found = ctc.label_spans(log_probs_SV, labels, blank=pieces.blank)
     except ValueError:
         return []
-    spans = list(zip(labels, found.start_frames, found.end_frames, strict=True))
+    spans = [(label, *span) for label, span in zip(labels, found, strict=True)]
     times, first, most = [], 0, max(1, round(SPACE_SECONDS / seconds_per_frame))
     for word in words:
         own = spans[first : first + len(word)]

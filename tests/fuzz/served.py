@@ -210,7 +210,10 @@ def captions() -> Reader:
     class Hearing:
         ears, pool = Ears(), None
 
-        async def hear(self, samples_N: np.ndarray, lane: str, due: float) -> Transcript:
+        def wanted(self, *languages: str) -> dict[str, str]:
+            return {}
+
+        async def hear(self, samples_N: np.ndarray, lane: str, due: float = 0.0, **options: Any) -> Transcript:
             seconds = len(samples_N) / RATE
             return Transcript("array", "a", [Word("a", 0.0, seconds, 1.0)], seconds)
 

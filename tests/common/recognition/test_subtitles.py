@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from common.recognition.subtitles import LINE_CHARACTERS, LONGEST_SECONDS, cues, render
@@ -60,3 +62,13 @@ def test_both_formats_are_written_as_their_players_expect(style, text):
 @pytest.mark.parametrize(("style", "text"), [("srt", ""), ("vtt", "WEBVTT\n")])
 def test_no_words_make_an_empty_file(style, text):
     assert render([], style) == text
+
+
+def test_words_that_have_the_times_of_a_stretch_share_it_by_their_lengths():
+    text = " ".join(f"wort{i}" for i in range(40))
+    words = [*(Word(word, 10.0, 40.0, 0.9) for word in text.split()), *spoken("and on", start=41.5)]
+    found = cues(words)
+    assert " ".join(line for cue in found for line in cue.lines) == f"{text} and on"
+    assert (found[0].start, found[-2].end, found[-1].start) == (10.0, 40.0, 41.5)
+    assert all(one.end == pytest.approx(other.start) for one, other in pairwise(found[:-1]))
+    assert all(2 < cue.end - cue.start < 12 and len(cue.lines) <= 2 for cue in found[:-1])

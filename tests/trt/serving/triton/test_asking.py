@@ -94,7 +94,7 @@ def test_what_a_client_asked_for_that_has_gone_does_not_reach_triton():
                 return np.frombuffer(content_of(Transcript("array", "", [], 1.0)), np.uint8)
 
         lane = Remote(Slow("127.0.0.1", 1), most=2)
-        jobs = [asyncio.create_task(lane(np.full(3, i, np.float32))) for i in range(5)]
+        jobs = [asyncio.create_task(lane(Sound(np.full(3, i, np.float32)))) for i in range(5)]
         await asyncio.sleep(0.01)
         assert len(lane) == 5
         for gone in (jobs[0], jobs[3]):  # one that Triton has already, and one that waits

@@ -1,0 +1,153 @@
+"""Long recordings in stretches: every word is heard once, in order, in bounded memory, whatever the pauses are.
+
+The recogniser is a stand-in: word number n is a sound of amplitude 0.1 + n / 10,000, of which it hears what is there.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from common.recognition.recordings import Recording, heard, read
+from common.text.pieces import Pieces
+from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
+from fastconformer.attention.search import Heard
+from fastconformer.hearing.prompted import HeardFrames, PromptedRecognizer
+from fastconformer.hearing.texts import TextHypothesis
+
+RATE, WORDS = 1000, 2000
+SPECIAL = (
+    "<unk>", "<|nospeech|>", "<pad>", "<|endoftext|>", "<|startoftranscript|>", "<|pnc|>", "<|nopnc|>",
+    "<|startofcontext|>", "<|noitn|>", "<|notimestamp|>", "<|nodiarize|>", "<|emo:undefined|>", "<|en|>", "<|de|>",
+)  # fmt: skip
+PIECES = of_parts(
+    [
+        (SPECIALS, Pieces(SPECIAL, unknown=frozenset({0}))),
+        ("en", Pieces(tuple(f"▁w{i}" for i in range(WORDS)))),
+        ("de", Pieces(("▁wort",))),
+    ]
+)
+
+
+@pytest.fixture(autouse=True)
+def _spelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that are handed on are cut into pieces without a tokenizer."""
+    monkeypatch.setattr(
+        PromptedPieces, "encode", lambda self, text, language="": [len(SPECIAL) + int(w[1:]) for w in text.split()]
+    )
+
+
+class Ears(PromptedRecognizer):
+    """Hears words of which more than half is there, with times that are a little wrong, each time otherwise."""
+
+    sample_rate, seconds_per_frame, has_ctc = RATE, 0.08, True  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.pieces = PIECES
+        super().__init__(AttentionConfig(layers=1, language="en"), PIECES)
+        self.draw = np.random.default_rng(0)
+        self.asked: list[str] = []
+        self.batches: list[list[int]] = []
+
+    def _read(self, source: np.ndarray) -> Recording:
+        return heard(read(source, RATE, long_seconds=600))
+
+    def _hear(self, samples):
+        self.batches.append([len(one) for one in samples])
+        return HeardFrames([Heard(one) for one in samples], [len(one) // 80 for one in samples], [])
+
+    def _decoded(self, frames, prompts, decoder, hot_words, *, guard):
+        self.asked += [PIECES.decode(prompt) for prompt in prompts]
+        return [self._said([label for label, _, _ in found(one.keys_values)]) for one in frames.heard]
+
+    def _said(self, labels: list[int]) -> TextHypothesis:
+        return TextHypothesis(labels, PIECES.decode(labels), [0.9] * len(labels), 0.0)
+
+    def _timed(self, samples, frames, texts, asked, times):
+        if times == "none":
+            return [[] for _ in texts]
+        wrong = self.draw.uniform(-0.04, 0.04, len(samples))
+        return [
+            [(max(0.0, a + off), max(0.02, b + off)) for _, a, b in found(one)]
+            for one, off in zip(samples, wrong, strict=True)
+        ]
+
+
+def found(samples_N: np.ndarray) -> Iterator[tuple[int, float, float]]:
+    """Labels and times of the words in some samples."""
+    number_N = np.where(np.abs(samples_N) < 0.05, -1, np.round((np.abs(samples_N) - 0.1) * 10_000).astype(int))
+    bounds = [0, *(np.flatnonzero(np.diff(number_N)) + 1), len(number_N)]
+    for start, end in itertools.pairwise(bounds):
+        if end > start and number_N[start] >= 0 and end - start > 0.5 * 0.31 * RATE:
+            yield len(SPECIAL) + int(number_N[start]), start / RATE, end / RATE
+
+
+def speech(words: range, *, pauses: int, silences: tuple[int, ...] = ()) -> np.ndarray:
+    """Words of 0.31 s; a pause of 0.3 s after so many of them (none for 0), a minute of silence after some."""
+    parts = []
+    for number in words:
+        parts.append(np.full(int(0.31 * RATE), 0.1 + number / 10_000, np.float32))
+        if pauses and number % pauses == pauses - 1:
+            parts.append(np.zeros(int(0.3 * RATE), np.float32))
+        if number in silences:
+            parts.append(np.zeros(60 * RATE, np.float32))
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("pauses", [0, 3, 40, 200], ids="a pause after {} words".format)
+@pytest.mark.parametrize("context", [0, 4])
+def test_every_word_is_heard_once(pauses, context):
+    asr, rows = Ears(), [range(700), range(700, 710), range(0), range(800, 1700)]
+    sounds = [speech(row, pauses=pauses, silences=(820, 1000)) if row else np.zeros(100, np.float32) for row in rows]
+    transcripts = asr.transcribe(sounds, context=context, batch_size=4)
+    for transcript, row in zip(transcripts, rows, strict=True):
+        assert transcript.text.split() == [f"w{number}" for number in row]
+        starts = [word.start for word in transcript.words]
+        assert starts == sorted(starts)
+    at = {word.text: word.start for word in transcripts[3].words}
+    assert at["w1001"] - at["w1000"] == pytest.approx(60.31, abs=0.45), "times are those of the recording"
+
+
+def test_without_times_of_words_stretches_do_not_overlap():
+    asr = Ears()
+    sound_N = speech(range(400), pauses=0)
+    (transcript,) = asr.transcribe([sound_N], times="none")
+    assert sum(map(sum, asr.batches)) == len(sound_N)
+    said = [word.text for word in transcript.words]
+    assert len(set(said)) == len(said)
+    assert len(said) >= 400 - len(asr.asked), "one word at a seam at most"
+
+
+def test_stretches_of_a_recording_are_rows_of_a_batch_and_the_last_words_are_handed_over():
+    asr = Ears()
+    sound_N = speech(range(800), pauses=3)
+    asr.transcribe([sound_N], batch_size=4)
+    assert max(map(len, asr.batches)) == 4
+    assert all("w" not in asked for asked in asr.asked)
+    own = Ears()
+    own.transcribe([sound_N], batch_size=4, context=3)
+    assert own.asked[0] == ""
+    for before, asked in zip(own.asked, own.asked[1:], strict=False):
+        last = int(asked.split()[-1][1:])
+        assert asked.split() == [f"w{last - 2}", f"w{last - 1}", f"w{last}"]
+        assert before == "" or int(before.split()[-1][1:]) < last
+
+
+def test_memory_is_that_of_some_batches_however_long_a_recording_is():
+    most = []
+    for repeats in (1, 6):
+        asr, held = Ears(), []
+        whole = asr._heard
+
+        def heard_now(spoken, *options, whole=whole, held=held):
+            held.append(sum(len(one.sound.samples_N) for one in spoken))
+            return whole(spoken, *options)
+
+        asr._heard = heard_now
+        sound_N = np.tile(speech(range(1900), pauses=3), repeats)  # 10 minutes, and an hour
+        (transcript,) = asr.transcribe([sound_N], batch_size=4)
+        assert len(transcript.text.split()) == 1900 * repeats
+        most.append(max(held))
+    assert max(most) <= (4 + 1) * 35 * RATE
