@@ -84,7 +84,8 @@ class ModelConfig:
     ctc: bool = True
     """Whether there is a CTC head."""
     pieces: int = 1024
-    """Number of text pieces, the labels without the blank."""
+    """Number of text pieces, the labels without the blank. Those of an attention decoder are its special tokens and, in
+    equal shares, pieces of each language that is written."""
     durations: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Durations of TDT: the numbers of frames that a label or a blank may take, ascending."""
     prediction_width: int = 640
@@ -125,10 +126,11 @@ class DataConfig(RecognitionSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """The loss: a sum of the transducer's and that of CTC, per utterance."""
+    """The loss: a sum of that of CTC and the transducer's, per utterance, or the attention decoder's, per token."""
 
     ctc_weight: float = 0.3
-    """Share of CTC in the loss where there are both heads; the transducer has the rest."""
+    """Share of CTC in the loss where there are both heads; transducer or attention decoder have the rest. Beside an
+    attention decoder it learns transcripts alone, no translations."""
     ctc_epochs: int = 0
     """Epochs at the beginning in which CTC counts alone, where there are both heads."""
     sigma: float = 0.02
@@ -140,17 +142,21 @@ class LossConfig:
     mask_prediction: float = 0.0
     """Probability that an utterance is learned without its text so far: the output of the prediction network is zero
     (HAINAN, Xu et al. 2024)."""
+    smoothing: float = 0.0
+    """Share of the attention decoder's targets that goes to the other classes, in equal parts (NeMo's formula)."""
+    learns_prompt: bool = False
+    """Whether the attention decoder learns its prompts as well, by which it can tell which language it hears."""
     clip: float = 1.0
     """Greatest norm of the gradient of a step; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        check_shares(self, "ctc_weight", "omega", "mask_prediction")
+        check_shares(self, "ctc_weight", "omega", "mask_prediction", "smoothing")
         check_not_negative(self, "ctc_epochs", "sigma", "fastemit", "clip")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(RecogniserSettings):
-    """A training run of a transducer, a CTC model or both in one."""
+    """A training run of a transducer, an attention decoder, a CTC model or one of these beside CTC."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     features: LogMelConfig = field(default=NEMO)
@@ -166,6 +172,9 @@ class Config(RecogniserSettings):
     output_dir: Path = Path("runs/transducer")
     epochs: int = 100
     batch_size: int = 16
+    batch_tokens: int = 0
+    """Tokens of an attention decoder per process and optimiser step, prompts and padding included, besides
+    batch_seconds; 0 for any number."""
     sync_batch_norm: bool = True
     """Whether batch statistics are taken over all processes, as in NeMo's recipes, or in each by itself."""
     ema: float = 0.997
@@ -182,5 +191,8 @@ class Config(RecogniserSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_not_negative(self, "batch_tokens")
+        if self.batch_tokens and not self.batch_seconds:
+            raise ValueError(f"batch_tokens = {self.batch_tokens}: expected batch_seconds above 0 besides")
         if self.learns == "adapters" and not self.model.encoder.adapter_width:
             raise ValueError("learns = adapters: the encoder has none; expected model.encoder.adapter_width above 0")

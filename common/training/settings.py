@@ -61,7 +61,7 @@ class SpellingSettings:
 
     normalize_text: bool | None = None
     """Normalisation of transcripts, as `language` says, and of punctuation that is no label; by default unless labels
-    are of both cases, or pieces of a checkpoint have capitals or punctuation."""
+    are of both cases, pieces of a checkpoint have capitals or punctuation, or an attention decoder is learned."""
     language: Language = "auto"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     stays, in the case of the labels; auto: english where no letters but a to z are labels, else none."""
