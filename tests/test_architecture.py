@@ -106,3 +106,7 @@ def test_a_public_class_name_means_one_thing():
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in EVERYWHERE:
                     places[node.name].append(str(path.relative_to(REPOSITORY)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_import_is_excepted_from_the_contracts():
+    assert "ignore_imports" not in (REPOSITORY / "pyproject.toml").read_text()

@@ -61,7 +61,7 @@ class Stored(NamedTuple):
 def read(file: str, start: int, size: int) -> bytes:
     """`size` bytes of `file` from `start`. Raises StoreError."""
     if "://" in file:
-        return _asked(f"{file}, bytes {start}-{start + size}", lambda: _range(file, start, size))
+        return _asked(f"{file}, bytes {start}-{start + size}", lambda: read_range(file, start, size))
     try:
         if file.endswith(".parquet"):
             return columns.of_parquet(file, start)
@@ -77,7 +77,7 @@ def read(file: str, start: int, size: int) -> bytes:
 def size(file: str) -> int:
     """Bytes of a file. Raises StoreError."""
     if "://" in file:
-        return _asked(file, lambda: int(_store(file, os.getpid()).size(file)))
+        return _asked(file, lambda: int(store_at(file, os.getpid()).size(file)))
     try:
         return Path(file).stat().st_size
     except OSError as error:
@@ -101,8 +101,9 @@ def _opened(file: str, process: int) -> _Descriptor:
     return _Descriptor(file)
 
 
-def _range(file: str, start: int, size: int) -> bytes:
-    content = bytes(_store(file, os.getpid()).cat_file(file, start=start, end=start + size))
+def read_range(file: str, start: int, size: int) -> bytes:
+    """Bytes of a file in a store. Raises EOFError for fewer than that."""
+    content = bytes(store_at(file, os.getpid()).cat_file(file, start=start, end=start + size))
     if len(content) != size:
         raise EOFError(f"{len(content)} of {size} bytes came")
     return content
@@ -136,7 +137,8 @@ def _threads(process: int) -> ThreadPoolExecutor:
 
 
 @functools.lru_cache(8)
-def _store_of(protocol: str, process: int) -> Any:
+def store_of(protocol: str, process: int) -> Any:
+    """What reads the files of a protocol, one in each process."""
     try:
         import fsspec  # optional
     except ImportError:
@@ -144,5 +146,6 @@ def _store_of(protocol: str, process: int) -> Any:
     return fsspec.filesystem(protocol, **({} if protocol in ("memory", "file") else {"skip_instance_cache": True}))
 
 
-def _store(file: str, process: int) -> Any:
-    return _store_of(file.partition("://")[0], process)
+def store_at(file: str, process: int) -> Any:
+    """What reads this file."""
+    return store_of(file.partition("://")[0], process)

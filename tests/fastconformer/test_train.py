@@ -130,7 +130,7 @@ def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
 def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, monkeypatch):
     from tests.fastconformer.checkpoints import test_huggingface
 
-    test_huggingface._folder(tmp_path / "theirs", "tdt")
+    test_huggingface.folder_of(tmp_path / "theirs", "tdt")
     with pytest.raises(CheckpointError, match="has no SentencePiece model, without which texts cannot be cut"):
         main(toy_config(corpus, tmp_path / "run", checkpoint=tmp_path / "theirs"))
 
@@ -142,7 +142,7 @@ def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_t
     from tests.fastconformer.checkpoints import test_huggingface
 
     folder, spm = tmp_path / "theirs", tmp_path / "spm.model"
-    test_huggingface._folder(folder, "tdt")
+    test_huggingface.folder_of(folder, "tdt")
     spm.write_bytes(train_pieces(texts, size=24, kind="bpe").model)
     tokenizer = ParakeetConverter(str(spm)).converted()
     tokenizer.add_special_tokens(["<pad>"])  # the blank

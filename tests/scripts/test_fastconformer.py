@@ -1,28 +1,14 @@
 """What scripts/fastconformer/*.sh make of their variables; `python` is a script that shows its arguments."""
 
-import subprocess
-
 import numpy as np
 import pytest
 import soundfile
 
 from tests.fastconformer.checkpoints import archives
-from tests.scripts.test_jasper_inference import SCRIPTS, python
+from tests.scripts.calls import Folder
 
-__all__ = ["python"]
-FOLDER = SCRIPTS.parent / "fastconformer"
-
-
-def call(script, python, *arguments, **variables):
-    environment = {"PATH": "/usr/bin:/bin", "SPEECH_PYTHON": str(python), "OMP_NUM_THREADS": "1"} | variables
-    command = ["bash", str(FOLDER / script), *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def words(*arguments, **variables):
-    done = call(*arguments, **variables)
-    assert done.returncode == 0, done.stderr
-    return " ".join(done.stdout.split())
+FOLDER = Folder("fastconformer")
+call, words = FOLDER.call, FOLDER.words
 
 
 def test_only_variables_that_are_set_become_flags_of_training(python):

@@ -1,7 +1,5 @@
 """What the published variables mean to the scripts that speak and measure; `python` shows its arguments."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,44 +7,29 @@ import pytest
 
 from fastpitch.front.phrases import read_phrases
 from tests.data import shared
+from tests.scripts.calls import Folder
+
+FOLDER = Folder()
+call, words = FOLDER.call, FOLDER.words
+
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PHRASES = REPOSITORY / "configs" / "fastpitch" / "phrases"
 DEFAULT = "configs/fastpitch/phrases/devset10.tsv"
 
 
-@pytest.fixture
-def python(tmp_path: Path) -> Path:
-    path = tmp_path / "python"
-    path.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$@"\n')
-    path.chmod(0o755)
-    return path
-
-
-def call(script: str, python: Path | str, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": os.environ["PATH"], "SPEECH_PYTHON": str(python), "OMP_NUM_THREADS": "1"} | variables
-    command = ["bash", str(REPOSITORY / "scripts" / script), *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def flags(script: str, python: Path, *arguments: str, **variables: str) -> str:
-    done = call(script, python, *arguments, **variables)
-    assert done.returncode == 0, done.stderr
-    return " ".join(done.stdout.split())
-
-
 def test_only_variables_that_are_set_become_flags(python):
     models = {"FASTPITCH": "f.pt", "HIFIGAN": "h.pt"}
     expected = f"-m fastpitch.inference {DEFAULT} --fastpitch f.pt --vocoder h.pt --output output/audio_devset10_fp32"
-    assert flags("fastpitch/inference_example.sh", python, **models) == f"{expected}_fastpitch_hifigan"
+    assert words("fastpitch/inference_example.sh", python, **models) == f"{expected}_fastpitch_hifigan"
     for script, arguments in (("inference.sh", ["fastpitch"]), ("fastpitch/inference.sh", [])):
-        found = flags(script, python, *arguments, "--pace", "0.9", **models)
+        found = words(script, python, *arguments, "--pace", "0.9", **models)
         assert found == f"{expected}_fastpitch_hifigan --pace 0.9"
-    assert flags("inference_benchmark.sh", python, "fastpitch") == "-m fastpitch.benchmark"
+    assert words("inference_benchmark.sh", python, "fastpitch") == "-m fastpitch.benchmark"
 
 
 def test_the_published_variables_of_speaking_have_their_meaning(python):
-    found = flags(
+    found = words(
         "fastpitch/inference_example.sh", python, FASTPITCH="f.pt", WAVEGLOW="w.pt", FILELIST="phrases/devset10.tsv",
         BATCH_SIZE="32", AMP="true", PHONE="true", SPEAKER="1", DENOISING="0.01", CPU="true", REPORT="true",
         TORCHSCRIPT="true", CUDNN_BENCHMARK="false", WARMUP="0", REPEATS="1",
@@ -59,7 +42,7 @@ def test_the_published_variables_of_speaking_have_their_meaning(python):
 
 
 def test_the_published_variables_of_measuring_have_their_meaning(python):
-    found = flags(
+    found = words(
         "fastpitch/inference_benchmark.sh", python, FASTPITCH="f.pt", HIFIGAN="h.pt", WAVEGLOW="w.pt", AMP="true",
         BS_SEQUENCE="1 4", REPEATS="500", WARMUP="64", CUDNN_BENCHMARK="true", OUTPUT_DIR="/r", MODES="eager graph",
         TORCHSCRIPT="true",
@@ -71,7 +54,7 @@ def test_the_published_variables_of_measuring_have_their_meaning(python):
 
 
 def test_mandarin_has_its_own_phrases(python):
-    found = flags("fastpitch/mandarin_chinese/inference.sh", python, FASTPITCH="f.pt", WAVEGLOW="w.pt", OUTPUT_DIR="o")
+    found = words("fastpitch/mandarin_chinese/inference.sh", python, FASTPITCH="f.pt", WAVEGLOW="w.pt", OUTPUT_DIR="o")
     assert found.startswith("-m fastpitch.inference configs/fastpitch/phrases/mandarin.tsv ")
 
 

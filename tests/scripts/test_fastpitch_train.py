@@ -1,36 +1,16 @@
 """What scripts/fastpitch/train.sh makes of the published variables; `python` is a script that shows its arguments."""
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from common import config
 from fastpitch.acoustic.config import Config
+from tests.scripts.calls import Folder
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "fastpitch"
+FOLDER = Folder("fastpitch")
+call, flags = FOLDER.call, FOLDER.flags
+
+
 DEFAULT = "configs/fastpitch/fastpitch.toml"
-
-
-@pytest.fixture
-def python(tmp_path: Path) -> Path:
-    path = tmp_path / "python"
-    path.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$@"\n')
-    path.chmod(0o755)
-    return path
-
-
-def call(script: str, python: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": os.environ["PATH"], "SPEECH_PYTHON": str(python)} | variables
-    command = ["bash", SCRIPTS / script, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def flags(script: str, python: Path, *arguments: str, **variables: str) -> list[str]:
-    told = call(script, python, *arguments, **variables)
-    assert told.returncode == 0, told.stderr
-    return told.stdout.split("\n")[:-1]
 
 
 def test_without_variables_the_configuration_decides_everything(python):

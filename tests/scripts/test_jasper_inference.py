@@ -1,7 +1,5 @@
 """The documented variables of both published versions become flags; `python` is a script that shows its arguments."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,28 +9,10 @@ import soundfile
 
 from common.data.manifest import Utterance, write_jsonl
 from tests.jasper.tiny import save_tiny
+from tests.scripts.calls import Folder
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "jasper"
-
-
-@pytest.fixture
-def python(tmp_path: Path) -> Path:
-    path = tmp_path / "python"
-    path.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$@"\n')
-    path.chmod(0o755)
-    return path
-
-
-def call(script: str, python: Path | str, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": os.environ["PATH"], "SPEECH_PYTHON": str(python), "OMP_NUM_THREADS": "1"} | variables
-    command = ["bash", str(SCRIPTS / script), *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def flags(script: str, python: Path, *arguments: str, **variables: str) -> list[str]:
-    done = call(script, python, *arguments, **variables)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("\n")[:-1]
+FOLDER = Folder("jasper")
+call, flags = FOLDER.call, FOLDER.flags
 
 
 @pytest.mark.parametrize("script", ["inference.sh", "evaluation.sh"])

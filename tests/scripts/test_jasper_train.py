@@ -2,9 +2,7 @@
 
 import pytest
 
-from tests.scripts.test_jasper_inference import flags, python
-
-__all__ = ["python"]
+from tests.scripts.test_jasper_inference import flags
 
 DEFAULT = "configs/jasper/jasper10x5dr_speedp-online_speca.toml"
 

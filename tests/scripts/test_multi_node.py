@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.jasper.runs import TOY, write_corpus
-from tests.scripts.test_jasper_inference import python
 from tests.training import REPOSITORY, assert_same_state, state_of
-
-__all__ = ["python"]
 
 TRAIN = REPOSITORY / "scripts" / "jasper" / "train.sh"
 SLURM = {

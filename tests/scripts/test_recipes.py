@@ -12,12 +12,9 @@ from common import config
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.vocoders.config import HifiganRun
 from jasper.config import Config as JasperConfig
-from tests.scripts.test_jasper_inference import python
 from tests.scripts.test_vocoder_train import call
 from tests.training import REPOSITORY
 from wav2vec2.run_config import FinetuneConfig, PretrainConfig
-
-__all__ = ["python"]
 
 CONFIGS: dict[str, Any] = {
     "jasper.train": JasperConfig,

@@ -1,28 +1,11 @@
 """What the scripts that train vocoders make of the published variables."""
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 
-from tests.scripts.test_jasper_inference import python
+from tests.scripts.calls import Folder
 
-__all__ = ["python"]
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "fastpitch"
-
-
-def call(script: str, python: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": os.environ["PATH"], "SPEECH_PYTHON": str(python), "OMP_NUM_THREADS": "1"} | variables
-    command = ["bash", str(SCRIPTS / script), *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def flags(script: str, python: Path, *arguments: str, **variables: str) -> list[str]:
-    done = call(script, python, *arguments, **variables)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("\n")[:-1]
+FOLDER = Folder("fastpitch")
+call, flags = FOLDER.call, FOLDER.flags
 
 
 @pytest.mark.parametrize(

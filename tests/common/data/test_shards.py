@@ -311,12 +311,12 @@ def test_a_store_is_asked_again_and_one_that_stays_silent_ends_the_run(monkeypat
     monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.001)
     content = flac(1)
     for faults in ([ConnectionResetError("reset")] * 5, ["cut", "silence", OSError("500")], []):
-        monkeypatch.setattr(stores, "_store", lambda *_, faults=faults: Faulty(content, [*faults]))
+        monkeypatch.setattr(stores, "store_at", lambda *_, faults=faults: Faulty(content, [*faults]))
         store = Faulty(content, [*faults])
-        monkeypatch.setattr(stores, "_store", lambda *_, store=store: store)
+        monkeypatch.setattr(stores, "store_at", lambda *_, store=store: store)
         assert Stored("s3://b/x.tar", 0, len(content)).read() == content
     lasting = Faulty(content, ["silence"] * 9)
-    monkeypatch.setattr(stores, "_store", lambda *_: lasting)
+    monkeypatch.setattr(stores, "store_at", lambda *_: lasting)
     stored = Stored("s3://b/x.tar", 0, len(content))
     with pytest.raises(OutageError, match=r"^s3://b/x\.tar, bytes 0-\d+: no answer in 0\.1 s, 6 times$"):
         stored.read()
@@ -346,7 +346,7 @@ def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monke
         store.mkdir("corpus")
         for path in (tmp_path / "out").glob("*.tar"):
             store.put(str(path), f"corpus/{path.name}")
-        chance, whole = random.Random(1), stores._range
+        chance, whole = random.Random(1), stores.read_range
 
         def sometimes(file, start, size):
             drawn = chance.random()
@@ -354,7 +354,7 @@ def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monke
                 raise ConnectionResetError("by schedule")
             return whole(file, start, size)[: -1 if drawn > 2 else None]
 
-        monkeypatch.setattr(stores, "_range", sometimes)
+        monkeypatch.setattr(stores, "read_range", sometimes)
         monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.01)
         found, problems = indexed(*(f"s3://corpus/{path.name}" for path in (tmp_path / "out").glob("*.tar")))
         assert problems == []
@@ -363,7 +363,7 @@ def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monke
         }
     finally:
         running.stop()
-        stores._store_of.cache_clear()
+        stores.store_of.cache_clear()
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def _theirs(kind, **encoder):
     return model.eval()
 
 
-def _folder(tmp_path, kind, **encoder):
+def folder_of(tmp_path, kind, **encoder):
     model = _theirs(kind, **encoder)
     model.save_pretrained(tmp_path)
     pieces = ["<unk>", "▁", *(f"▁{chr(97 + i)}" for i in range(22))]
@@ -82,7 +82,7 @@ def _ours(folder):
 )
 @torch.no_grad()
 def test_encoder_frames_are_those_of_transformers(tmp_path, kind, encoder):
-    theirs = _folder(tmp_path, kind, **encoder)
+    theirs = folder_of(tmp_path, kind, **encoder)
     model, _ = _ours(tmp_path)
     features_BFT, frames_B = tiny.features(*FRAMES, mel_bins=80)
     mask_BT = torch.arange(features_BFT.shape[2]) < frames_B[:, None]
@@ -103,7 +103,7 @@ def test_encoder_frames_are_those_of_transformers(tmp_path, kind, encoder):
 @pytest.mark.parametrize("kind", ["rnnt", "tdt", "streaming"])
 @torch.no_grad()
 def test_tokens_are_those_of_transformers(tmp_path, kind):
-    theirs = _folder(tmp_path, kind)
+    theirs = folder_of(tmp_path, kind)
     model, _ = _ours(tmp_path)
     for seed in range(3):
         features_BFT, frames_B = tiny.features(400, mel_bins=80, seed=seed)
@@ -122,19 +122,19 @@ def test_tokens_are_those_of_transformers(tmp_path, kind):
 
 
 def test_features_are_those_that_the_folder_asks_for(tmp_path):
-    _folder(tmp_path, "rnnt", num_mel_bins=128)
+    folder_of(tmp_path, "rnnt", num_mel_bins=128)
     transformers.ParakeetFeatureExtractor(feature_size=128).save_pretrained(tmp_path)
     _, imported = _ours(tmp_path)
     assert (imported.features.mel_bins, imported.features.normalize) == (128, "per_feature")
     assert imported.pieces.decode([2, 3]) == "a b"
-    _folder(tmp_path / "streaming", "streaming")
+    folder_of(tmp_path / "streaming", "streaming")
     assert huggingface.read(tmp_path / "streaming").features.normalize == "none"
 
 
 def test_a_sentencepiece_model_is_taken_before_its_conversion(tmp_path):
     from common.text.pieces import train_pieces
 
-    _folder(tmp_path, "ctc")
+    folder_of(tmp_path, "ctc")
     pieces = train_pieces(
         ["the cat sat on the mat, and the dog sat too.", "a dog and a cat met on a mat", "what did the cat do then?"],
         size=24,
@@ -178,14 +178,14 @@ def _change(path, change):
     ],
 )
 def test_what_is_not_known_is_named(tmp_path, file, change, message):
-    _folder(tmp_path, "tdt")
+    folder_of(tmp_path, "tdt")
     _change(tmp_path / file, change)
     with pytest.raises(CheckpointError, match=message):
         huggingface.read(tmp_path)
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
-    _folder(tmp_path, "ctc")
+    folder_of(tmp_path, "ctc")
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(CheckpointError, match=r"has no tokenizer: expected tokenizer.model or tokenizer.json"):
         huggingface.read(tmp_path)
@@ -195,7 +195,7 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
 @pytest.mark.parametrize("lookahead", [0, 1, 6])
 @torch.no_grad()
 def test_a_stream_is_encoded_step_by_step_as_by_transformers(tmp_path, lookahead):
-    theirs = _folder(tmp_path, "streaming", sliding_window=15, default_num_lookahead_tokens=lookahead)
+    theirs = folder_of(tmp_path, "streaming", sliding_window=15, default_num_lookahead_tokens=lookahead)
     model, imported = _ours(tmp_path)
     assert lookahead_of(imported.model.encoder, imported.features) == lookahead
     streams = EncoderStreams(fuse(model).encoder, lookahead, 80)

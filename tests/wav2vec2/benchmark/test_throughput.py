@@ -3,6 +3,8 @@ import json
 import pytest
 
 from common.config import ConfigError
+from tests.wav2vec2.runs import finetune_config
+from wav2vec2 import finetune
 from wav2vec2.benchmark import throughput
 from wav2vec2.benchmark.throughput import ThroughputConfig
 
@@ -52,3 +54,12 @@ def test_what_cannot_be_counted_is_told(measured, tmp_path):
         ConfigError, match=r"/no: expected nvlog\.json and environment\.json in it, as a training run l"
     ):
         throughput.main(ThroughputConfig(run=tmp_path / "no"))
+
+
+@pytest.mark.slow
+def test_the_log_of_a_run_can_be_counted(tmp_path, corpus):
+    finetune.main(finetune_config(corpus, tmp_path / "run", data={"validation": ()}, max_updates=8, save=False))
+    row = throughput.main(ThroughputConfig(run=tmp_path / "run", skip_epochs=1, results=tmp_path))
+    assert row["audio_seconds_per_second"] > 0
+    assert row["processes"] == 1
+    assert json.loads((tmp_path / "wav2vec2_training.jsonl").read_text()) == row

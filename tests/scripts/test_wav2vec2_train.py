@@ -1,53 +1,29 @@
 """What the scripts make of the published variables; `python` is a script that shows its arguments."""
 
-import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
 
 from common import config
-from common.config import ConfigError
-from common.data.manifest import ManifestError, read_manifest
+from common.data.manifest import read_manifest
 from tests.data import shared
-from tests.wav2vec2.runs import REPOSITORY, finetune_config
-from wav2vec2 import filelists, finetune
-from wav2vec2.benchmark import throughput
-from wav2vec2.benchmark.throughput import ThroughputConfig
+from tests.scripts.calls import Folder
+from tests.wav2vec2.runs import REPOSITORY
+from wav2vec2 import filelists
 from wav2vec2.corpus.letters import read_dictionary
 from wav2vec2.filelists import FilelistsConfig
 from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 
-SCRIPTS = REPOSITORY / "scripts" / "wav2vec2"
+FOLDER = Folder("wav2vec2")
+call, flags = FOLDER.call, FOLDER.flags
+
+
 PRETRAIN = ("pretrain_base", "pretrain_large")
 FINETUNE = (
     *("finetune_base_960h", "finetune_base_100h", "finetune_base_10h", "finetune_base_1h"),
     *("finetune_vox_960h", "finetune_vox_960h_cv", "finetune_vox_100h"),
 )
-
-
-@pytest.fixture
-def python(tmp_path: Path) -> Path:
-    path = tmp_path / "python"
-    path.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$@"\n')
-    path.chmod(0o755)
-    return path
-
-
-def call(script: str, python: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {"PATH": os.environ["PATH"], "SPEECH_PYTHON": str(python)} | variables
-    command = ["bash", SCRIPTS / f"{script}.sh", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def flags(script: str, python: Path, *arguments: str, **variables: str) -> list[str]:
-    told = call(script, python, *arguments, **variables)
-    assert told.returncode == 0, told.stderr
-    return told.stdout.split("\n")[:-1]
 
 
 @pytest.mark.parametrize("script", [*PRETRAIN, *FINETUNE])
@@ -250,120 +226,3 @@ def test_lists_of_librispeech_and_libri_light_are_generated(tmp_path, python):
     assert flags("generate_filelists", python, DATASET_DIR="/d", FILELISTS_DIR="/l", EXT="wav") == [
         "-m", "wav2vec2.filelists", "/d", "--output", "/l", "--extension", "wav"
     ]  # fmt: skip
-
-
-def test_the_three_training_sets_together_are_one_list_and_a_set_without_texts_has_no_letters(tmp_path, corpus):
-    root = tmp_path / "LibriSpeech"
-    for part in filelists.COMBINED["train-full-960"]:
-        (root / part).mkdir(parents=True)
-        shutil.copy(corpus / "dev" / "dev-00.wav", root / part / f"{part}.wav")
-    filelists.main(FilelistsConfig(corpus=root))
-    assert [u.id for u in read_manifest(root / "train-full-960.tsv").utterances] == list(
-        filelists.COMBINED["train-full-960"]
-    )
-    assert list(root.glob("*.ltr")) == []
-
-
-def speak(path: Path, *, samples: int = 8000, rate: int = 16000) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    soundfile.write(path, 0.1 * np.ones(samples), rate)
-
-
-def test_a_text_belongs_to_the_recording_beside_it_whatever_others_are_called(tmp_path):
-    for speaker in "ab":
-        speak(tmp_path / "train" / speaker / "001.wav")
-        (tmp_path / "train" / speaker / "x.trans.txt").write_text(f"001 {speaker.upper()}\r\n")
-    filelists.main(FilelistsConfig(corpus=tmp_path))
-    assert [u.text for u in read_manifest(tmp_path / "train.tsv").utterances] == ["A", "B"]
-    assert (tmp_path / "dict.ltr.txt").read_text() == "| 2\nA 1\nB 1\n"
-    speak(tmp_path / "train" / "c.wav")
-    filelists.main(FilelistsConfig(corpus=tmp_path))
-    assert not (tmp_path / "train.ltr").exists()  # that of the list before would not fit
-
-
-def test_an_empty_transcript_and_another_rate_come_back_from_a_list_as_they_are(tmp_path):
-    speak(tmp_path / "train" / "ü.wav")
-    speak(tmp_path / "train" / "b.wav", samples=44100, rate=44100)
-    (tmp_path / "train" / "x.trans.txt").write_text("ü \nb HI\n", encoding="utf-8")
-    filelists.main(FilelistsConfig(corpus=tmp_path, output=tmp_path / "lists"))
-    found = read_manifest(tmp_path / "lists" / "train.tsv").utterances
-    assert [(u.id, u.text, u.seconds) for u in found] == [("b", "HI", 1.0), ("ü", "", 0.5)]
-
-
-def test_what_cannot_be_listed_is_left_out_and_makes_the_status_other_than_0(tmp_path, capsys):
-    speak(tmp_path / "train" / "a.wav")
-    speak(tmp_path / "train" / "b\tb.wav")
-    (tmp_path / "train" / "c.wav").write_bytes(b"no sound")
-    with pytest.raises(ManifestError, match=r"2 recordings left out, the first: .*no list can hold this name; rename"):
-        filelists.main(FilelistsConfig(corpus=tmp_path))
-    told = capsys.readouterr().out
-    assert "train.tsv: 1 recordings; texts of 0, none of" in told
-    assert told.count("left out: ") == 2
-    assert [u.id for u in read_manifest(tmp_path / "train.tsv").utterances] == ["a"]
-
-
-def test_lists_of_evaluation_leave_the_dictionary_of_training_as_it_is(tmp_path, capsys):
-    for subset, text in (("train-a", "AAB"), ("dev", "ZZZ")):
-        speak(tmp_path / subset / "1.wav")
-        (tmp_path / subset / "1.trans.txt").write_text(f"1 {text}\n")
-    filelists.main(FilelistsConfig(corpus=tmp_path, subsets=("dev",)))
-    assert read_dictionary(tmp_path / "dict.ltr.txt")[4:] == ("Z", "|")
-    with pytest.raises(ConfigError, match=r"dict.ltr.txt: has 2 symbols already, which are not the 3 of these texts"):
-        filelists.main(FilelistsConfig(corpus=tmp_path))
-    filelists.main(FilelistsConfig(corpus=tmp_path, overwrite=True))
-    filelists.main(FilelistsConfig(corpus=tmp_path, subsets=("dev",)))
-    assert (tmp_path / "dict.ltr.txt").read_text() == "A 2\nB 1\n| 1\n"
-
-
-def test_letters_of_the_whole_training_set_are_not_counted_again_in_its_parts(tmp_path):
-    for i, part in enumerate(filelists.COMBINED["train-full-960"]):
-        speak(tmp_path / part / f"{i}.wav")
-        (tmp_path / part / f"{i}.trans.txt").write_text(f"{i} A\n")
-    filelists.main(FilelistsConfig(corpus=tmp_path))
-    assert (tmp_path / "dict.ltr.txt").read_text() == "A 3\n| 3\n"
-
-
-def test_a_dictionary_counts_the_letters_of_several_lists(tmp_path, corpus):
-    filelists.main(FilelistsConfig(dictionary=(corpus / "train.ltr", corpus / "dev.ltr"), output=tmp_path))
-    symbols = [line.split() for line in (tmp_path / "dict.ltr.txt").read_text().splitlines()]
-    counts = [int(count) for _, count in symbols]
-    assert counts == sorted(counts, reverse=True)
-    text = (corpus / "train.ltr").read_text() + (corpus / "dev.ltr").read_text()
-    assert dict(symbols) == {symbol: str(text.split().count(symbol)) for symbol in set(text.split())}
-
-
-def test_what_cannot_be_listed_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"name either the folder of a corpus, or .ltr files with --dictionary"):
-        FilelistsConfig()
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ManifestError, match=r"no .flac or .wav files in a folder of it"):
-        filelists.main(FilelistsConfig(corpus=tmp_path))
-    with pytest.raises(ManifestError, match="missing: no such folder"):
-        filelists.main(FilelistsConfig(corpus=tmp_path, subsets=("missing",)))
-    (tmp_path / "empty" / "a.wav").write_bytes(b"")
-    with pytest.raises(ManifestError, match=r"1 recordings left out, the first: .*a.wav: the file is empty"):
-        filelists.main(FilelistsConfig(corpus=tmp_path))
-    with pytest.raises(ManifestError, match="empty: no .flac files in it that can be listed"):
-        filelists.main(FilelistsConfig(corpus=tmp_path, subsets=("empty",), extension=("flac",)))
-    with pytest.raises(ManifestError, match="nowhere: no such folder"):
-        filelists.main(FilelistsConfig(corpus=tmp_path / "nowhere"))
-    (tmp_path / "empty" / "a.trans.txt").write_bytes(b"a CAF\xc9\n")
-    with pytest.raises(ManifestError, match=r"a.trans.txt: cannot be read: .*0xc9"):
-        filelists.main(FilelistsConfig(corpus=tmp_path))
-    (tmp_path / "no.ltr").write_text("\n")
-    with pytest.raises(ManifestError, match=r"no.ltr: not one letter in it"):
-        filelists.main(FilelistsConfig(dictionary=(tmp_path / "no.ltr",)))
-    with pytest.raises(ManifestError, match="cannot be read"):
-        filelists.main(FilelistsConfig(dictionary=(tmp_path / "missing.ltr",)))
-
-
-def test_throughput_counts_the_epochs_after_the_first(tmp_path, corpus):
-    finetune.main(finetune_config(corpus, tmp_path / "run", data={"validation": ()}, max_updates=8, save=False))
-    row = throughput.main(ThroughputConfig(run=tmp_path / "run", skip_epochs=1, results=tmp_path))
-    assert row["audio_seconds_per_second"] > 0
-    assert row["processes"] == 1
-    assert json.loads((tmp_path / "wav2vec2_training.jsonl").read_text()) == row
-    with pytest.raises(ConfigError, match="epochs; expected more than the 50 that do not count"):
-        throughput.main(ThroughputConfig(run=tmp_path / "run", skip_epochs=50, results=tmp_path))
-    with pytest.raises(ConfigError, match="expected nvlog.json and environment.json in it"):
-        throughput.main(ThroughputConfig(run=tmp_path, results=tmp_path))
