@@ -31,7 +31,7 @@ def decoded(file: IO[bytes]) -> Iterator[soundfile.SoundFile]:
 
     with tempfile.TemporaryFile() as kept:
         try:
-            with av.open(file) as container:
+            with av.open(file, metadata_errors="replace") as container:
                 if not container.streams.audio:
                     raise UndecodableError("holds no sound")
                 _decode(container, container.streams.audio[0], kept)

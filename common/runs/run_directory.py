@@ -198,7 +198,7 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
         messages: list[str] = []
         if world.is_main:
             try:
-                held.enter_context(_removed(folder, saves=saves))
+                held.enter_context(_removed(folder, tried=getattr(cfg, "dry_run", False)))
                 held.enter_context(locked(folder))
                 newest, messages = _newest(folder, name, resume=cfg.resume, saves=saves)
                 log = held.enter_context(contextlib.closing(RunLogger(folder, tensorboard=cfg.tensorboard)))
@@ -241,13 +241,14 @@ def _newest(folder: Path, name: str, *, resume: bool, saves: bool) -> tuple[Path
 
 
 @contextlib.contextmanager
-def _removed(folder: Path, *, saves: bool) -> Iterator[None]:
-    """Removes `folder`, if it was not there before, where nothing is saved or the run has not begun."""
+def _removed(folder: Path, *, tried: bool) -> Iterator[None]:
+    """Removes `folder`, if it was not there before, where the run was only `tried` or has not begun."""
     new = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         yield
     finally:
-        if new and not (saves and (folder / "config.toml").exists()):
+        begun = folder.is_dir() and {path.name for path in folder.iterdir()} - {LOCK, "nvlog.json"}
+        if new and (tried or not begun):
             shutil.rmtree(folder, ignore_errors=True)
             with contextlib.suppress(OSError):
                 for place in new[1:]:

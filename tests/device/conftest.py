@@ -1,5 +1,7 @@
 """Makes the device known when tests are collected: autograd starts a thread per device at its first backward pass."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -29,7 +31,7 @@ def plain_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU computes as a device for which there are no kernels: plainly, with torch alone."""
     monkeypatch.setattr(_loss_library, "is_available", lambda: False)
     monkeypatch.setattr(_compiled_loss, "function", lambda: None)
-    monkeypatch.setattr(monotonic, "_load", lambda: None)
+    monkeypatch.setattr(monotonic, "_native", SimpleNamespace(load=lambda: None))
     for uses_kernels in (transducer_loss_library, transducer_decoder):
         monkeypatch.setattr(uses_kernels, "functions", lambda: None)
     monkeypatch.setattr(products, "runs_eagerly", lambda x: False)

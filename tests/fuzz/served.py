@@ -8,6 +8,7 @@ import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,7 @@ def captions() -> Reader:
     from starlette.websockets import WebSocketState
 
     from trt.serving import live
-    from trt.serving.limits import Limits, RequestError
+    from trt.serving.limits import Budget, Limits, RequestError, Taken
 
     class Socket:
         """The server's end of a connection."""
@@ -183,6 +184,7 @@ def captions() -> Reader:
             self.query_params = QueryParams(query.decode("latin-1"))
             self.headers = Headers({"sec-websocket-protocol": query[:20].decode("latin-1")})
             self._lines, self.refused = lines, ""
+            self.state = SimpleNamespace(taken=Taken(Budget(1e9)))
 
         async def accept(self, subprotocol: str | None) -> None:
             pass
@@ -206,9 +208,9 @@ def captions() -> Reader:
         sample_rate, name, keep = RATE, "ears", None
 
     class Hearing:
-        ears = Ears()
+        ears, pool = Ears(), None
 
-        async def hear(self, samples_N: np.ndarray, lane: str) -> Transcript:
+        async def hear(self, samples_N: np.ndarray, lane: str, due: float) -> Transcript:
             seconds = len(samples_N) / RATE
             return Transcript("array", "a", [Word("a", 0.0, seconds, 1.0)], seconds)
 
@@ -228,7 +230,7 @@ def captions() -> Reader:
     def read(path: Path) -> None:
         raised.clear()
         socket = Socket(path.read_bytes())
-        asyncio.run(live.serve_captions(socket, Hearing(), limits))  # type: ignore[arg-type]
+        asyncio.run(live.serve_captions(socket, Hearing(), limits, asyncio.Event()))  # type: ignore[arg-type]
         if raised:
             raise raised[0]
         if socket.refused:

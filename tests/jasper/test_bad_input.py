@@ -206,7 +206,7 @@ def test_an_unknown_flag_is_one_line_with_the_nearest_right_one(model, capsys, m
     assert len(said.err) == 1
     assert said.err[0].startswith("error: command line: ")
     assert "--batch_sise" in said.err[0]
-    assert "--batch-size" in said.err[0]
+    assert "--batch_size" in said.err[0]
 
 
 @pytest.mark.parametrize("module", ENTRY_POINTS)

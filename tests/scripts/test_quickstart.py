@@ -120,7 +120,7 @@ def test_flags_stand_alone_and_a_wrong_one_is_one_line(quickstart):
         fresh=True, skip_tts=True, size="toy", language="de"
     )
     for words, told in (
-        (["--langauge", "de"], "Unrecognized options: --langauge"),
+        (["--langauge", "de"], "there is no --langauge; did you mean --language"),
         (["--language", "fr"], "invalid choice 'fr' for argument '--language'"),
         (["toys"], "toys"),
     ):

@@ -60,13 +60,15 @@ def test_settings_that_the_pretrained_model_decides_are_told_unless_asked_otherw
     cfg = replace(cfg, model=replace(cfg.model, layers=3))
     with run_of(cfg) as run:
         assert run.cfg.model == replace(SHAPE, labels=LIBRISPEECH_LABELS)
-    told = [line for line in events(tmp_path / "own") if line.startswith(f"{pretrained}: its architecture counts: ")]
+        told = [
+            line for line in events(tmp_path / "own") if line.startswith(f"{pretrained}: its architecture counts: ")
+        ]
     assert len(told) == 1
     assert "model.layers 3 -> 2" in told[0]
     half = replace(cfg, model=replace(SHAPE, layers=3), from_checkpoint="half", output_dir=tmp_path / "half")
     with run_of(half) as run:
         assert run.cfg.model.layers == 3
-    assert any("wav2vec2.* (12)" in line for line in events(tmp_path / "half"))
+        assert any("wav2vec2.* (12)" in line for line in events(tmp_path / "half"))
 
 
 @pytest.mark.parametrize("stop_at", [1, 4])

@@ -73,7 +73,7 @@ def test_fairseq_lists_end_in_a_word_error_rate(model, files, tmp_path, capsys, 
     rows = ["a.flac\t16000", "deeper/b.WAV\t12000"]
     (tmp_path / "test.tsv").write_text("\n".join([str(files[0].parent), *rows]) + "\n")
     spelled = [" ".join(text.replace(" ", "|")) + " |" for text in (a, b)]
-    (tmp_path / "test.ltr").write_text("\n".join([*spelled[:1], spelled[1] + " X |" * first]) + "\n")
+    (tmp_path / "test.ltr").write_text("\n".join([*spelled[:1], spelled[1] + " N O |" * first]) + "\n")
     said = infer(capsys, model, tmp_path / "test.tsv")
     words = len(f"{a} {b}".split()) + first
     assert (said.status, said.out) == (0, [f"a\t{a}", f"b\t{b}"])

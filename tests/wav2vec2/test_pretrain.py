@@ -186,11 +186,11 @@ def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
     first = state_of(tmp_path / "first")["weights"]
     with run_of(cfg) as run:
         assert all(torch.equal(first[name], tensor) for name, tensor in run.model.state_dict().items())
-    assert f"{start}: taken" in events(tmp_path / "second")
+        assert f"{start}: taken" in events(tmp_path / "second")
     other = replace(cfg, model=replace(SHAPE, ffn_dim=48), output_dir=tmp_path / "third")
     with run_of(other) as run:
         assert run.cfg.model == cfg.model
-    assert f"{start}: its architecture counts: model.ffn_dim 48 -> 32" in events(tmp_path / "third")
+        assert f"{start}: its architecture counts: model.ffn_dim 48 -> 32" in events(tmp_path / "third")
     with run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "fourth")) as run:
         assert run.cfg.model.ffn_dim == 48
     layers = tuple((2 * channels, kernel, stride) for channels, kernel, stride in SHAPE.conv_layers)

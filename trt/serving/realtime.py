@@ -66,7 +66,7 @@ class AudioInput(BaseModel):
     turn_detection: TurnDetection | None = Field(default_factory=TurnDetection)
 
 
-class Heard(NamedTuple):
+class NewWords(NamedTuple):
     """What a turn has said since the last time."""
 
     delta: str
@@ -76,10 +76,10 @@ class Heard(NamedTuple):
 class Turn(Protocol):
     """Sound of one turn, which is recognised while it comes or at its end."""
 
-    async def add(self, samples_N: np.ndarray) -> Heard:
+    async def add(self, samples_N: np.ndarray) -> NewWords:
         """More of it."""
 
-    async def end(self) -> Heard:
+    async def end(self) -> NewWords:
         """What is left."""
 
     def close(self) -> None:
@@ -92,11 +92,11 @@ class StreamedTurn:
     def __init__(self, pool: Any):
         self._session = pool.session()
 
-    async def add(self, samples_N: np.ndarray) -> Heard:
+    async def add(self, samples_N: np.ndarray) -> NewWords:
         """More of it."""
         return _heard(await self._session.feed(samples_N))
 
-    async def end(self) -> Heard:
+    async def end(self) -> NewWords:
         """What is left."""
         return _heard(await self._session.finish())
 
@@ -111,18 +111,18 @@ class WholeTurn:
     def __init__(self, hearing: Hearing, taken: Taken):
         self._hearing, self._taken, self._parts, self._held = hearing, taken, list[np.ndarray](), 0
 
-    async def add(self, samples_N: np.ndarray) -> Heard:
+    async def add(self, samples_N: np.ndarray) -> NewWords:
         """More of it. Raises RequestError where too much is held."""
         self._taken.take(samples_N.nbytes)
         self._held += samples_N.nbytes
         self._parts.append(samples_N)
-        return Heard("", [])
+        return NewWords("", [])
 
-    async def end(self) -> Heard:
+    async def end(self) -> NewWords:
         """All of it."""
         transcript = await self._hearing.hear(np.concatenate(self._parts), "turn")
         self.close()
-        return Heard(transcript.text, transcript.words)
+        return NewWords(transcript.text, transcript.words)
 
     def close(self) -> None:
         """Leaves it."""
@@ -130,10 +130,10 @@ class WholeTurn:
         self._parts, self._held = [], 0
 
 
-def _heard(update: Any) -> Heard:
+def _heard(update: Any) -> NewWords:
     if update.error:
         raise RequestError(500, update.error, code="engine_error")
-    return Heard(update.delta, update.words)
+    return NewWords(update.delta, update.words)
 
 
 class RealtimeSession:
@@ -301,14 +301,14 @@ class RealtimeSession:
             raise RequestError(413, f"a turn of more than {self._limits.max_seconds:g} s", code="too_long")
         await self._note(await self._turn.add(samples_N))
 
-    async def _note(self, heard: Heard) -> None:
+    async def _note(self, heard: NewWords) -> None:
         """Tells what is new, of a turn that a client has yet to commit at its end."""
         self._words += heard.words
         self._text += heard.delta
         if heard.delta and self._turns is not None:
             await self._delta(heard)
 
-    async def _delta(self, heard: Heard) -> None:
+    async def _delta(self, heard: NewWords) -> None:
         more = {"logprobs": log_probs(heard.words)} if self._has_log_probs else {}
         kind = "conversation.item.input_audio_transcription.delta"
         await self._send(kind, item_id=self._item, content_index=0, delta=heard.delta, **more)
@@ -335,7 +335,7 @@ class RealtimeSession:
         try:
             await self._note(await turn.end())
             if self._turns is None and self._text:
-                await self._delta(Heard(self._text, self._words))
+                await self._delta(NewWords(self._text, self._words))
             more = {"logprobs": log_probs(self._words)} if self._has_log_probs else {}
             kind = "conversation.item.input_audio_transcription.completed"
             await self._send(kind, **place, transcript=self._text.strip(), usage=usage(seconds), **more)

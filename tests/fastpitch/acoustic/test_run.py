@@ -104,7 +104,7 @@ def test_fine_tuning_begins_with_a_voice_by_its_name(stopped, tmp_path, monkeypa
     shutil.copy(checkpoint.saved_steps(stopped.output_dir, "fastpitch")[0][1], tmp_path / "toy" / "fastpitch.pt")
     with run_of(replace(stopped, checkpoint=Path("toy"), output_dir=tmp_path / "run")) as run:
         assert run.state.progress.step == 0
-    assert f"{tmp_path / 'toy' / 'fastpitch.pt'}: taken" in events(tmp_path / "run")
+        assert f"{tmp_path / 'toy' / 'fastpitch.pt'}: taken" in events(tmp_path / "run")
 
 
 def test_models_of_other_width_share_no_embeddings():

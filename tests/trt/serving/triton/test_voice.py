@@ -1,6 +1,7 @@
 """Sentences that Triton says: their tensors, and the lane of the gateway. `test_triton` has the server itself."""
 
 import asyncio
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,6 +107,7 @@ def test_tensors_that_are_no_sentence_are_refused(loaded, changed, message):
 
 
 def test_a_voice_in_triton_needs_both():
-    for how in ({"asr": "m.onnx"}, {"asr": "m.onnx", "engine": "triton"}, {"tts": "t.onnx", "vocoder": "v.onnx"}):
+    asr, voice = {"asr": Path("m.onnx")}, {"tts": Path("t.onnx"), "vocoder": Path("v.onnx")}
+    for how in (asr, asr | {"engine": "triton"}, voice):
         with pytest.raises(ValueError, match="voice_engine triton: expected --engine triton, and a voice with --tts"):
             ServeConfig(voice_engine="triton", **how)
