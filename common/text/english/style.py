@@ -62,8 +62,3 @@ def anywhere(text: str, pattern: re.Pattern[str]) -> bool:
 def text_before(match: re.Match[str]) -> str:
     """The 40 characters before a match."""
     return match.string[max(0, match.start() - 40) : match.start()]
-
-
-def text_after(match: re.Match[str]) -> str:
-    """The 40 characters after a match."""
-    return match.string[match.end() : match.end() + 40]
