@@ -6,6 +6,7 @@ Shapes: B utterances or stretches, N samples, S encoder frames, C their width, L
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from torch import Tensor
 
 from common.devices.precision import Precision
 from common.features import LogMelConfig
-from common.recognition.decoding import DecodingOptions
 from common.recognition.tensors import padded
 from common.runs.checkpoint import CheckpointError
 from fastconformer.attention.config import DecoderPrecision
@@ -103,6 +103,7 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
         prompt: Sequence[int] | Sequence[Sequence[int]],
         beam: int = 1,
         length_penalty: float = 0.0,
+        ctc_weight: float = 0.0,
         n_best: int = 1,
         guard: bool = False,
         decoder: AttentionDecoding | None = None,
@@ -111,8 +112,8 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
         """The text of each utterance after a prompt, or after one of its own; frames are those of `encode`.
 
         A text has at most as many tokens as its utterance has frames, and `SPARE_TOKENS` less those of the prompt. With
-        `guard` a text that repeats itself is decoded again without. `decoder` (the method of that name) takes the place
-        of `beam`, `length_penalty` and `n_best`. Raises ValueError.
+        `guard` a text that repeats itself is decoded again without. `ctc_weight` is that of `decoder` (the method of
+        that name), which takes the place of `beam`, `length_penalty`, `ctc_weight` and `n_best`. Raises ValueError.
         """
         counts = [int(count) for count in frames_B]
         given: Any = prompt
@@ -122,8 +123,11 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
             raise ValueError(f"{len(own)} prompts: expected one for each of {len(encoded_BSC)} utterances")
         if decoder is None:
             search = SearchOptions(beam=beam, length_penalty=length_penalty, n_best=n_best)
-            decoder = AttentionDecoding(search=search, options=DecodingOptions(), pieces=self.pieces)
-        return self._decoded(self._keys_values(encoded_BSC, counts), own, decoder, words, guard=guard)
+            decoder = replace(self.decoder(ctc_weight=ctc_weight), search=search)
+        frames = self._keys_values(encoded_BSC, counts)
+        if decoder.ctc_weight:
+            frames = frames._replace(log_probs=_rows(self.ctc_log_probs(encoded_BSC), counts))
+        return self._decoded(frames, own, decoder, words, guard=guard)
 
     @torch.inference_mode()
     def _hear(self, samples: Sequence[np.ndarray]) -> HeardFrames:

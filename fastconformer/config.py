@@ -91,7 +91,8 @@ class ModelConfig:
     ctc: bool = True
     """Whether there is a CTC head."""
     pieces: int = 1024
-    """Number of text pieces, the labels without the blank."""
+    """Number of text pieces, the labels without the blank. Those of an attention decoder are its special tokens and, in
+    equal shares, pieces of each language that is written."""
     durations: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Durations of TDT: the numbers of frames that a label or a blank may take, ascending."""
     prediction_width: int = 640
@@ -139,7 +140,8 @@ class DataConfig:
     """Speakers to train on; all, if none is named."""
     normalize_text: bool | None = None
     """Normalisation of transcripts, as `language` says: lower case, no punctuation; or texts as they are. By default
-    unless the pieces of a checkpoint have capitals or punctuation."""
+    unless the pieces of a checkpoint have capitals or punctuation, and unless there is an attention decoder, which
+    writes several languages."""
     language: Language = "english"
     """Language of the transcripts. english: numbers and symbols are spelled out; mandarin: numbers; none: every letter
     and digit stays."""
@@ -167,10 +169,11 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """The loss: a sum of the transducer's and that of CTC, per utterance."""
+    """The loss: a sum of that of CTC and the transducer's, per utterance, or the attention decoder's, per token."""
 
     ctc_weight: float = 0.3
-    """Share of CTC in the loss where there are both heads; the transducer has the rest."""
+    """Share of CTC in the loss where there are both heads; transducer or attention decoder have the rest. Beside an
+    attention decoder it learns transcripts alone, no translations."""
     ctc_epochs: int = 0
     """Epochs at the beginning in which CTC counts alone, where there are both heads."""
     sigma: float = 0.02
@@ -182,17 +185,21 @@ class LossConfig:
     mask_prediction: float = 0.0
     """Probability that an utterance is learned without its text so far: the output of the prediction network is zero
     (HAINAN, Xu et al. 2024)."""
+    smoothing: float = 0.0
+    """Share of the attention decoder's targets that goes to the other classes, in equal parts (NeMo's formula)."""
+    learns_prompt: bool = False
+    """Whether the attention decoder learns its prompts as well, by which it can tell which language it hears."""
     clip: float = 1.0
     """Greatest norm of the gradient of a step; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        check_shares(self, "ctc_weight", "omega", "mask_prediction")
+        check_shares(self, "ctc_weight", "omega", "mask_prediction", "smoothing")
         check_not_negative(self, "ctc_epochs", "sigma", "fastemit", "clip")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """A training run of a transducer, a CTC model or both in one."""
+    """A training run of a transducer, an attention decoder, a CTC model or one of these beside CTC."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     features: LogMelConfig = field(default=NEMO)
@@ -217,6 +224,9 @@ class Config:
     """Utterances per process and optimiser step."""
     batch_seconds: float = 0.0
     """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
+    batch_tokens: int = 0
+    """Tokens of an attention decoder per process and optimiser step, prompts and padding included, besides
+    batch_seconds; 0 for any number."""
     grad_accumulation: int = 1
     """Parts that a batch is computed in, one after the other; divides batch_size. They share one optimiser step."""
     sync_batch_norm: bool = True
@@ -250,9 +260,11 @@ class Config:
     """Whether TensorBoard event files are written."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "seed", "epochs_this_job", "steps", "batch_seconds")
+        check_not_negative(self, "seed", "epochs_this_job", "steps", "batch_seconds", "batch_tokens")
         check_batches(self.batch_size, self.grad_accumulation, self.ema)
         check_budget(self.batch_seconds, self.data.max_seconds)
+        if self.batch_tokens and not self.batch_seconds:
+            raise ValueError(f"batch_tokens = {self.batch_tokens}: expected batch_seconds above 0 besides")
         if self.epochs < 1:
             raise ValueError(f"epochs = {self.epochs}: expected at least 1")
         if self.learns == "adapters" and not self.model.encoder.adapter_width:

@@ -10,11 +10,14 @@ from common.text.pieces import Pieces
 from fastconformer.config import Config, DataConfig
 
 
-def spelling_of(data: DataConfig, pieces: Pieces | None) -> Callable[[str], str]:
-    """What writes transcripts as pieces, the `pieces` where they are known already, are cut from them."""
+def spelling_of(data: DataConfig, pieces: Pieces | None, *, is_prompted: bool = False) -> Callable[[str], str]:
+    """What writes transcripts as pieces, the `pieces` where they are known already, are cut from them.
+
+    Where prompts say what is written (`is_prompted`), texts may be of several languages, with punctuation or without.
+    """
     normalizes = data.normalize_text
     if normalizes is None:
-        normalizes = pieces is None or not pieces.are_cased
+        normalizes = not is_prompted and (pieces is None or not pieces.are_cased)
     if not normalizes:
         return _stripped
     return Spelling(None, language=data.language, unknown_letters=data.unknown_letters)

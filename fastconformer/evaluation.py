@@ -5,7 +5,7 @@ none is counted twice or missing. What cannot be read is named in one line each 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -19,14 +19,18 @@ from common.data.manifest import ManifestError, read_sources
 from common.devices import distributed
 from common.devices.precision import Precision
 from common.recognition import writing
+from common.recognition.decoding import DecodingOptions
 from common.recognition.scoring import Evaluation, EvaluationError, report
 from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.prompt import Wanted
+from fastconformer.hearing.prompted import AttentionDecoding
 from fastconformer.listening import Listener
 from fastconformer.recognizer import Head, load
+from fastconformer.tasks import Task, by_task, in_wrong_language, loops, of_places, task_of, translated
 from fastconformer.transducer.decoder import check_max_symbols
 from fastconformer.validation import evaluate
 
@@ -46,7 +50,8 @@ class EvaluationConfig:
     normalize_text: bool = True
     """Whether words are compared in lower case without punctuation, as `language` says, or as they are."""
     language: Language = "english"
-    """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay."""
+    """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay. Where
+    utterances have a target_lang, that counts: English texts are compared as English, others by their letters."""
     hypotheses: Path | None = None
     """File for one JSON object per utterance: id, reference, hypothesis."""
     head: Head = "auto"
@@ -54,10 +59,16 @@ class EvaluationConfig:
     source_language: str | None = None
     """Language that is spoken, of models with an attention decoder, where an utterance has no source_lang."""
     target_language: str | None = None
-    """Language that is written, where an utterance has no target_lang; by default the one that is spoken. Of
-    translations BLEU and chrF are printed as well."""
+    """Language that is written, where an utterance has no target_lang; by default the one that is spoken.
+    Translations have BLEU and chrF (sacrebleu) of texts as they are, and no part in the error rates."""
     punctuation: bool = True
     """Whether an attention decoder writes capitals and punctuation, where an utterance has no pnc."""
+    decoder_precision: DecoderPrecision = "fp32"
+    """Arithmetic of an attention decoder's weights on a CPU."""
+    beam: int = 1
+    """Texts that an attention decoder's search keeps; 1 is greedy."""
+    ctc_weight: float = 0.0
+    """Share of a CTC head in the scores of the transcripts that a beam has found."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
     ema: bool | None = None
@@ -89,9 +100,13 @@ def main(cfg: EvaluationConfig) -> int:
     """
     with distributed.start(cfg.device) as world:
         writing.check_file(cfg.hypotheses, (cfg.model, *cfg.manifests))
-        asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head)
-        compared = Spelling(None, language=cfg.language, unknown_letters="latin")
-        normalized = compared if cfg.normalize_text else _stripped
+        asr = load(
+            cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, head=cfg.head,
+            decoder_precision=cfg.decoder_precision,
+        )  # fmt: skip
+        spelling = _spelling(cfg, cfg.language)
+        is_prompted = isinstance(asr, AttentionRecognizer)
+        normalized = _stripped if is_prompted else spelling  # a translation is scored as it is
         wanted = Wanted(
             source_language=cfg.source_language, target_language=cfg.target_language, punctuation=cfg.punctuation
         )
@@ -105,30 +120,48 @@ def main(cfg: EvaluationConfig) -> int:
             workers=cfg.workers,
             max_symbols=cfg.max_symbols,
             wanted=wanted,
+            decoder=_decoder(asr, cfg),
         )
-        if isinstance(asr, AttentionRecognizer) and world.is_main:
-            _print_translations(result, dataset, wanted)
+        if is_prompted:
+            found = [task_of(dataset.utterances[row], wanted) for row in result.rows]
+            if world.is_main:
+                _print_tasks(result, found, cfg)
+            of_speech = of_places(result, [one.source == one.target for one in found], _by_language(found, cfg))
+            result = result._replace(words=of_speech.words, characters=of_speech.characters)
         return report(result, dataset, problems, world, hypotheses=cfg.hypotheses)
 
 
-def _print_translations(result: Evaluation, dataset: SpeechDataset, wanted: Wanted) -> None:
-    """BLEU and chrF of the utterances whose text is in another language than the speech. Raises ConfigError."""
-    own = [wanted.with_entry(dict(dataset.utterances[row].wanted)) for row in result.rows]
-    pairs = [
-        (hypothesis, reference)
-        for hypothesis, reference, one in zip(result.hypotheses, result.references, own, strict=True)
-        if one.is_translation
-    ]
-    if not pairs:
-        return
-    try:
-        from sacrebleu.metrics.bleu import BLEU
-        from sacrebleu.metrics.chrf import CHRF
-    except ImportError:
-        raise ConfigError("scores of translations need the package sacrebleu: pip install sacrebleu") from None
-    hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
-    for metric in (BLEU(), CHRF()):
-        print(f"{metric.corpus_score(hypotheses, [references])}, of {len(pairs)} translations")
+def _decoder(asr: Listener, cfg: EvaluationConfig) -> AttentionDecoding | None:
+    """What an attention decoder decodes with. Raises ConfigError."""
+    if isinstance(asr, AttentionRecognizer):
+        return asr.decoder(DecodingOptions(beam=cfg.beam if cfg.beam > 1 else 0), ctc_weight=cfg.ctc_weight)
+    if cfg.beam > 1 or cfg.ctc_weight:
+        raise ConfigError(f"{cfg.model}: beam and ctc_weight are for attention decoders; this is a model without")
+    return None
+
+
+def _print_tasks(result: Evaluation, tasks: Sequence[Task], cfg: EvaluationConfig) -> None:
+    """A line for each task, the texts in a wrong language, and those that repeated themselves. Raises ConfigError."""
+    for task, own in by_task(result, tasks):
+        if task.source != task.target:
+            scores = translated(own)
+            print(f"{task}: BLEU {scores.bleu:.1f}, chrF {scores.chrf:.1f} of {len(own.ids)} translations")
+        elif len(set(tasks)) > 1:
+            words = of_places(own, [True] * len(own.ids), _by_language([task] * len(own.ids), cfg)).words
+            print(f"{task}: WER {words.rate:.2%} ({words.errors} of {words.length}) in {len(own.ids)} utterances")
+    if (wrong := in_wrong_language(result, tasks)) is not None:
+        print(f"in a wrong language: {wrong} of {len(tasks)}")
+    print(f"repeated themselves, or did not end: {loops(result)} of {len(tasks)}")
+
+
+def _by_language(tasks: Sequence[Task], cfg: EvaluationConfig) -> Callable[[str, int], str]:
+    """How texts are compared, told the place of each: as those of its language."""
+    spellings = {task.target: _spelling(cfg, cfg.language if task.target in ("", "en") else "none") for task in tasks}
+    return lambda text, place: spellings[tasks[place].target](text)
+
+
+def _spelling(cfg: EvaluationConfig, language: Language) -> Callable[[str], str]:
+    return Spelling(None, language=language, unknown_letters="latin") if cfg.normalize_text else _stripped
 
 
 def _stripped(text: str) -> str:

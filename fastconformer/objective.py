@@ -15,17 +15,37 @@ from common.augmentation import spec_augment
 from common.data.loading import AudioBatch
 from common.devices.precision import autocast
 from common.features import LogMel
+from fastconformer.attention.objective import smoothed_total
+from fastconformer.attention.targets import Texts
 from fastconformer.config import Config
 from fastconformer.network.model import Joint, Model
 from fastconformer.transducer.fused_loss import joint_loss
 
 
 class Loss(NamedTuple):
-    """The loss of a batch, and the means over its utterances that it consists of, 0 for a head without a part in it."""
+    """The loss of a batch, and what it consists of, 0 for a head without a part in it.
+
+    Means over its utterances; where there is an attention decoder, over their tokens and, of CTC, their labels.
+    """
 
     value: Tensor
     transducer: Tensor
     ctc: Tensor
+    attention: Tensor
+
+
+class Share(NamedTuple):
+    """How much of a batch a part of it is."""
+
+    rows: float = 1.0
+    """Share of its rows."""
+    tokens: Tensor | float = 0.0
+    """Tokens of all of it that an attention decoder learns; of several processes their mean."""
+    labels: Tensor | float = 0.0
+    """Labels of all of it that CTC learns beside an attention decoder, likewise."""
+
+
+WHOLE = Share()
 
 
 def objective(
@@ -38,8 +58,12 @@ def objective(
     *,
     epoch: int,
     seed: int,
+    texts: Texts | None = None,
+    part: Share = WHOLE,
 ) -> Loss:
     """Losses of a batch, utterances counting by `weights_B`; `network` is `model`, or what runs it in parallel.
+
+    `texts` are what an attention decoder learns of it. Of a `part` of a batch they are what it adds to those of all.
 
     Features are computed and augmented on the device of `log_mel`; `seed` determines the augmentation, and whether
     TDT counts durations.
@@ -49,32 +73,60 @@ def objective(
     with torch.no_grad():
         features_BFT, frames_B = log_mel(batch.audio_BN, batch.samples_B)
         features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed, out=features_BFT)
-    share = (cfg.loss.ctc_weight if model.prediction is not None else 1.0) if model.ctc is not None else 0.0
-    if model.prediction is not None and model.ctc is not None and epoch < cfg.loss.ctc_epochs:
+    has_decoder = model.prediction is not None or model.attention is not None
+    share = (cfg.loss.ctc_weight if has_decoder else 1.0) if model.ctc is not None else 0.0
+    if has_decoder and model.ctc is not None and epoch < cfg.loss.ctc_epochs:
         share = 1.0
+    nothing = features_BFT.new_zeros(())
+    transducer, of_ctc, attention = nothing, nothing, nothing
+    targets_BU, lengths_B, counting_B = batch.targets_BU, batch.target_lengths_B, weights_B
+    if texts is not None:
+        texts = texts.to(device)
+        targets_BU, lengths_B = texts.labels_BU, texts.label_lengths_B
+        counting_B = (texts.has_labels_B & (weights_B > 0)).float()
     with autocast(device, cfg.precision):
         encoded_BSC, frames_B = network(features_BFT, frames_B)
-        losses = [features_BFT.new_zeros(len(weights_B)), features_BFT.new_zeros(len(weights_B))]
         if model.prediction is not None and model.joint is not None and share < 1:
             predicted_BUH = masked(model.prediction(batch.targets_BU), cfg.loss.mask_prediction, seed=seed)
-            losses[0] = transducer_losses(model.joint, encoded_BSC, predicted_BUH, batch, frames_B, cfg, seed=seed)
+            each_B = transducer_losses(model.joint, encoded_BSC, predicted_BUH, batch, frames_B, cfg, seed=seed)
+            transducer = part.rows * _weighted(each_B, weights_B).mean()
+        if model.attention is not None and texts is not None and share < 1:
+            attention = attention_total(model, encoded_BSC, frames_B, texts, weights_B, cfg) / (part.tokens + 1e-6)
         if model.ctc is not None:
-            losses[1] = ctc.ctc_loss(
+            each_B = ctc.ctc_loss(
                 model.ctc(encoded_BSC).float(),
-                batch.targets_BU,
+                targets_BU,
                 frames_B,
-                batch.target_lengths_B,
+                lengths_B,
                 blank=cfg.model.pieces,
                 reduction="none",
-                zero_infinity=True,  # of a target that has more labels than frames, which the transducer can emit
+                zero_infinity=True,  # of a target that has more labels than frames, which a decoder can write
                 batch_first=True,
             )
-    transducer, of_ctc = ((weights_B * torch.where(weights_B > 0, each_B, 0.0)).mean() for each_B in losses)
-    value = (1 - share) * transducer + share * of_ctc
-    if model.prediction is not None and model.joint is not None and share == 1:
+            each_B = _weighted(each_B, counting_B)
+            of_ctc = part.rows * each_B.mean() if texts is None else each_B.sum() / (part.labels + 1e-6)
+    value = (1 - share) * (transducer + attention) + share * of_ctc
+    if has_decoder and share == 1:
         # A gradient of 0 at no cost: the optimiser and the exchange between processes expect one of every parameter.
-        value = value + 0.0 * sum(p.sum() for head in (model.prediction, model.joint) for p in head.parameters())
-    return Loss(value, transducer.detach(), of_ctc.detach())
+        idle = [p for head in (model.prediction, model.joint, model.attention) if head is not None
+                for name, p in head.named_parameters() if not name.startswith("project.")]  # fmt: skip
+        value = value + 0.0 * sum(p.sum() for p in idle)
+    return Loss(value, transducer.detach(), of_ctc.detach(), attention.detach())
+
+
+def _weighted(each_B: Tensor, weights_B: Tensor) -> Tensor:
+    return weights_B * torch.where(weights_B > 0, each_B, 0.0)
+
+
+def attention_total(
+    model: Model, encoded_BSC: Tensor, frames_B: Tensor, texts: Texts, weights_B: Tensor, cfg: Config
+) -> Tensor:
+    """The sum of the losses of all tokens, of recordings that count; those of one share its frames."""
+    assert model.attention is not None
+    logits_RLV = model.attention(encoded_BSC[texts.rows_R], frames_B[texts.rows_R], texts.tokens_RL[:, :-1])
+    lengths_R = torch.where(weights_B[texts.rows_R] > 0, texts.lengths_R, 1)  # none of which is learned
+    masked = None if cfg.loss.learns_prompt else texts.prompt_lengths_R
+    return smoothed_total(logits_RLV, texts.tokens_RL, lengths_R, masked, cfg.loss.smoothing)[0]
 
 
 def masked(predicted_BUH: Tensor, probability: float, *, seed: int) -> Tensor:

@@ -1,11 +1,14 @@
 """A training run: its data and pieces, its network and what follows it, new or as the checkpoint says."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from common.data.loading import SpeechDataset
+from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import ManifestError, Utterances
 from common.features import LogMel
 from common.recognition.training import log_letters
@@ -17,8 +20,11 @@ from common.text.vocabulary import VocabularyError
 from common.training.batch_norm import synchronized
 from common.training.epochs import Epochs
 from common.training.learner import Learner, amount_of, size_of
-from common.training.state import TrainingState
+from common.training.state import TrainingError, TrainingState
 from fastconformer import data
+from fastconformer.attention.pieces import SPECIALS, PromptedPieces, learned_pieces
+from fastconformer.attention.prompt import PromptFormat
+from fastconformer.attention.targets import Targets, Texts, languages_of
 from fastconformer.checkpoints import own, reading
 from fastconformer.checkpoints.imported import Imported
 from fastconformer.config import Config
@@ -50,12 +56,13 @@ class Run:
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
         known = self._known_pieces(start)
-        self.spelling = data.spelling_of(cfg.data, known)
+        self.spelling = data.spelling_of(cfg.data, known, is_prompted=cfg.model.attention.layers > 0)
         utterances = self._utterances(training=True)
         validation = self._utterances(training=False) if cfg.data.validation else None
         if isinstance(self.spelling, Spelling):
             log_letters(self.spelling, cfg.data, directory.log.event)
         self.pieces = known or self._learned_pieces(utterances)
+        self.targets: Targets | None = None
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Model(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if cfg.checkpoint is not None and start is not None and directory.saved is None:
@@ -75,19 +82,49 @@ class Run:
         self.state = TrainingState(directory, cfg, self.learner.parts, extra=extra, saves=not cfg.dry_run)
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
-        self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
+        seconds, corpora, rows = utterances.seconds, utterances.corpora, None
+        if isinstance(self.pieces, PromptedPieces):
+            self.train_set = data.speech_dataset(utterances, cfg, None, training=True)
+            self.targets = self._targets(self.pieces)
+            rows = self.targets.first
+            corpora = tuple(
+                (name, int(count)) for (name, _), count in zip(corpora, _counts(corpora, rows), strict=True)
+            )
+            tokens = self.targets.tokens * (cfg.batch_seconds / cfg.batch_tokens if cfg.batch_tokens else 0.0)
+            seconds = np.maximum(seconds[rows], tokens)
+        else:
+            self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
         self.validation: SpeechDataset | None = None
         if validation is not None:
             self.validation = data.speech_dataset(validation, cfg, None, training=False)
-        self.epochs = Epochs(
-            utterances.seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=utterances.corpora
-        )
+        self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=corpora, rows=rows)
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
         of_data = amount_of(self.train_set.utterances, "utterances")
         facts = (size_of(self.model), f"{self.pieces.blank} pieces", of_data, self.epochs.about)
         self.directory.describe(self.cfg, facts, steps=self.epochs.steps, done=self.state.progress.step)
+
+    @property
+    def decoder(self) -> Literal["transducer", "attention", ""]:
+        """What decodes beside CTC."""
+        if self.model.attention is not None:
+            return "attention"
+        return "transducer" if self.model.prediction is not None else ""
+
+    def texts(self, batch: AudioBatch) -> Texts | None:
+        """What an attention decoder learns of a batch."""
+        return None if self.targets is None else self.targets(batch.heard, batch.indices)
+
+    def _targets(self, pieces: PromptedPieces) -> Targets:
+        """The texts to learn. Raises TrainingError for what cannot be written, or notes it, as data.on_error says."""
+        cfg = self.cfg.model.attention
+        prompt = PromptFormat(cfg.prompt, pieces, cfg.language)
+        skipped = self.train_set.skipped if self.cfg.data.on_error == "skip" else None
+        try:
+            return Targets(self.train_set.utterances, pieces, prompt, positions=cfg.positions, skipped=skipped)
+        except ValueError as error:
+            raise TrainingError(f"{error}; leave it out, or set --data.on_error skip") from None
 
     def frames(self, samples_B: Tensor) -> Tensor:
         """frames_B that the encoder gives for so many samples."""
@@ -104,8 +141,11 @@ class Run:
             return own.decoded_pieces(self.directory.saved["pieces"], self.cfg.model.pieces)
         if start is None or self.cfg.from_checkpoint != "architecture":
             return None
+        parts = start.pieces.parts if isinstance(start.pieces, PromptedPieces) else [("", start.pieces)]
         try:
-            start.pieces.encode("")
+            for name, part in parts:
+                if name != SPECIALS:
+                    part.encode("")
         except VocabularyError as error:
             told = "has no SentencePiece model, without which texts cannot be cut"
             raise CheckpointError(f"{self.cfg.checkpoint}: {told} ({error})") from None
@@ -114,6 +154,18 @@ class Run:
     def _learned_pieces(self, utterances: Utterances) -> Pieces:
         cfg = self.cfg
         try:
+            if cfg.model.attention.layers:
+                default, texts = cfg.model.attention.language, languages_of(utterances)
+                if default and "" in texts:
+                    texts = {default: [*texts.get(default, ()), *texts.pop("")]} | texts
+                prompt = cfg.model.attention.prompt
+                return learned_pieces(texts, size=cfg.model.pieces, kind=cfg.data.piece_kind, prompt=prompt)
             return train_pieces((u.text for u in utterances), size=cfg.model.pieces, kind=cfg.data.piece_kind)
         except VocabularyError as error:
             raise ManifestError(f"{error}; set --model.pieces") from None
+
+
+def _counts(corpora: Sequence[tuple[str, int]], rows: np.ndarray) -> np.ndarray:
+    """How many of `rows`, in ascending order, are of each corpus, which stand one after the other."""
+    ends = np.cumsum([0, *(count for _, count in corpora)])
+    return np.diff(np.searchsorted(rows, ends))

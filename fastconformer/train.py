@@ -1,10 +1,10 @@
-"""Training of transducers and CTC models: `python -m fastconformer.train configs/fastconformer/digits.toml`.
+"""Training of transducers, attention decoders and CTC models: `python -m fastconformer.train fastconformer/digits`.
 
 On several GPUs: `torchrun --nproc_per_node 8 -m fastconformer.train …`. Everything random is a function of (seed, step,
 rank), so a run that was stopped and resumed ends in the weights of one that never stopped.
 """
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -18,16 +18,20 @@ from common.seeds import mixed
 from common.training.course import course_in_epochs
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
+from fastconformer.attending import AttentionRecognizer
+from fastconformer.attention.pieces import PromptedPieces
+from fastconformer.attention.prompt import Wanted
 from fastconformer.config import Config
 from fastconformer.network.model import Model
-from fastconformer.objective import objective
+from fastconformer.objective import Share, objective
 from fastconformer.recognizer import Head, Recognizer
 from fastconformer.run import NAME, Run, started_from
+from fastconformer.tasks import can_translate, of_places, task_of, translated
 from fastconformer.validation import evaluate
 
 
 class Step(NamedTuple):
-    """What a step leaves for the log: the numbers of this process [loss, transducer, ctc]."""
+    """What a step leaves for the log: the numbers of this process [loss, transducer or attention, ctc]."""
 
     losses_3: Tensor
     learning_rate: float
@@ -41,7 +45,7 @@ def main(cfg: Config) -> Progress:
         if cfg.dry_run:
             try_longest_batch(run)
             return run.state.progress
-        names, both = ("loss", "transducer", "ctc"), (run.train_set, run.validation)
+        names, both = ("loss", run.decoder or "transducer", "ctc"), (run.train_set, run.validation)
         with Loop(
             run.state, cfg.every, course_in_epochs(cfg), names=names, unit="utterances/s", data=both,
             learners={"": run.learner},
@@ -50,10 +54,9 @@ def main(cfg: Config) -> Progress:
             if loop.owes_validation:
                 validate(run, loop)
             read = loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
-            has_transducer = run.model.prediction is not None
-            if not has_transducer:
+            if not run.decoder:
                 check_labels(run.train_set, run.pieces.encode, run.frames, cfg.features.sample_rate, run.world)
-            batches = weighted(read, run.train_set, run.frames, has_transducer=has_transducer)
+            batches = weighted(read, run.train_set, run.frames, has_transducer=bool(run.decoder))
             for epoch in loop.epochs():
                 for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):
                     step = update(run, batch, weights_B)
@@ -76,12 +79,21 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     learner.begin(rate, run.log_mel, seed=seed)
     if cfg.learns != "all":
         run.model.encoder.eval()  # its statistics stay, and it hears without dropout
-    losses = []
-    for i, part in enumerate(learner.each(micro_batches(batch, weights_B, cfg.grad_accumulation))):
-        share = len(part.batch.indices) / len(batch.indices)
-        loss = objective(learner.parallel, run.model, run.log_mel, *part, cfg, epoch=progress.epoch, seed=seed + i)
-        learner.backward(share * loss.value)
-        losses.append(share * torch.stack([loss.value.detach(), loss.transducer, loss.ctc]))
+    losses, parts = [], micro_batches(batch, weights_B, cfg.grad_accumulation)
+    texts = [run.texts(part.batch) for part in parts]
+    counts = [own.counted(part.weights_B, learns_prompt=cfg.loss.learns_prompt)
+              for own, part in zip(texts, parts, strict=True) if own is not None]  # fmt: skip
+    # Of all processes, as if the batch were not split: each has the mean over them.
+    counts_2 = torch.tensor(counts or [(0.0, 0.0)], device=run.world.device).sum(0)
+    tokens, labels = (run.world.mean(counts_2) if counts else counts_2).unbind()
+    for i, part in enumerate(learner.each(parts)):
+        share = Share(len(part.batch.indices) / len(batch.indices), tokens, labels)
+        loss = objective(
+            learner.parallel, run.model, run.log_mel, *part, cfg,
+            epoch=progress.epoch, seed=seed + i, texts=texts[i], part=share,
+        )  # fmt: skip
+        learner.backward(loss.value)
+        losses.append(torch.stack([loss.value.detach(), loss.transducer + loss.attention, loss.ctc]))
     learner.finish(progress, clip_norm=cfg.loss.clip)
     return Step(torch.stack(losses).sum(0), rate)
 
@@ -90,28 +102,41 @@ def validate(run: Run, loop: Loop) -> None:
     """Error rates of the weights and of their moving average, by every head; keeps the best checkpoint."""
     assert run.validation is not None
     cfg, models, found = run.cfg, run.learner.models(), {}
-    heads: list[Head] = ["transducer"] if run.model.prediction is not None else []
+    heads: list[Head] = [run.decoder] if run.decoder else []
     heads += ["ctc"] if run.model.ctc is not None else []
     with loop.validation() as world:
         for phase, model in models.items():
-            asr = Recognizer(
-                cast("Model", model), cfg.features, run.pieces, device=run.world.device, precision=cfg.precision
-            )
-            first, *others = evaluate(
+            asr = recognizer_of(cast("Model", model), run)
+            results = evaluate(
                 asr, run.validation, world, heads=heads, batch_size=cfg.batch_size, workers=cfg.data.workers,
-                normalized=run.spelling,
+                normalized=run.spelling, guard=False,
             )  # fmt: skip
-            found[phase] = first.rates
+            tasks = [task_of(run.validation.utterances[row], Wanted()) for row in results[0].rows]
+            transcripts = [task.source == task.target for task in tasks]
+            if not all(transcripts) and can_translate():
+                found_of = translated(of_places(results[0], [not is_one for is_one in transcripts]))
+                scores = {"bleu": found_of.bleu}
+            else:
+                scores = {}
+            first, *others = results if all(transcripts) else [of_places(one, transcripts) for one in results]
+            found[phase] = first.rates | scores
             for ctc in others:
                 found[phase]["wer_ctc"] = ctc.words.rate
     loop.validated(found, score="wer")
 
 
+def recognizer_of(model: Model, run: Run) -> Recognizer | AttentionRecognizer:
+    """What transcribes by a model that is being trained."""
+    shared: dict[str, Any] = {"device": run.world.device, "precision": run.cfg.precision}
+    if isinstance(run.pieces, PromptedPieces):
+        return AttentionRecognizer(model, run.cfg.features, run.pieces, **shared)
+    return Recognizer(model, run.cfg.features, run.pieces, **shared)
+
+
 def try_longest_batch(run: Run) -> None:
     """Makes a step of the longest batch, and says whether it fits."""
     read = loader(run.train_set, [run.epochs.longest])
-    has_transducer = run.model.prediction is not None
-    batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=has_transducer))
+    batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=bool(run.decoder)))
     loss = update(run, batch, weights_B).losses_3[0].item()
     run.directory.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")
 

@@ -97,6 +97,17 @@ COMMANDS = [
         config=transducer_runs.toy_config,
     ),
     Command(
+        id="attention",
+        name="fastconformer",
+        score="wer",
+        logs=("train_attention", "train_ctc", "dev_wer", "dev_wer_ctc", "dev_bleu"),
+        load=fastconformer.load,
+        others=((lambda c: _model(c, attention=replace(c.model.attention, heads=4)), "model.attention.heads 2 -> 4"),),
+        module=fastconformer.train,
+        corpus=transducer_runs.write_translations,
+        config=transducer_runs.translation_config,
+    ),
+    Command(
         name="hifigan",
         score="mel",
         logs=(
@@ -150,7 +161,7 @@ COMMANDS = [
 
 def _richer(id: str, called: str, change: Callable[[Any], Any]) -> Command:
     """The toy `called` so with more that its checkpoints have to hold."""
-    (command,) = (command for command in COMMANDS if called in (command.id, command.name))
+    command = next(command for command in COMMANDS if called == (command.id or command.name))
     return replace(command, id=id, config=lambda *given, **changes: change(command.config(*given, **changes)))
 
 
@@ -194,6 +205,15 @@ RICHER = [
         "fastconformer in bf16 whose transducer learns later",
         "fastconformer",
         lambda cfg: replace(cfg, precision="bf16", loss=LossConfig(ctc_epochs=1, omega=0.5)),
+    ),
+    _richer(
+        "attention with joined recordings, dropout and all of the loss",
+        "attention",
+        lambda cfg: replace(
+            _model(cfg, attention=replace(cfg.model.attention, dropout=0.1)),
+            data=replace(cfg.data, join=JoinConfig(probability=0.7)),
+            loss=LossConfig(smoothing=0.1, learns_prompt=True),
+        ),
     ),
     *(
         _richer(f"{called} in {precision}", called, _accumulating(precision, **dropout))

@@ -46,6 +46,8 @@ class SpeechItem:
     target: list[int]
     epoch: int = 0
     utterances: int = 1
+    heard: tuple[int, ...] = ()
+    """Indices of the utterances in it, in their order; none in silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class AudioBatch(NamedTuple):
     utterances: list[int]
     """How many each row is: more than one where they are joined."""
     failures: list[Failure]
+    heard: Sequence[tuple[int, ...]] = ()
+    """Indices of the utterances in each row; none in silence."""
 
     def to(self, device: torch.device | str) -> "AudioBatch":
         """The batch with its tensors on `device`; from pinned memory without waiting for the copy."""
@@ -152,23 +156,30 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
             return Failure(index, f"utterance {utterance.id}: {error}", stops=True if is_outage else None)
         rate = self.sample_rate / (version.recorded_speed * version.change)
         ends = [round(end * rate - first / version.change) for end in utterance.word_ends]
+        heard: tuple[int, ...] = (index,)
         if random := drawn(self.silence.probability, seed=self.seed, epoch=epoch, indices=[index], kind=3):
             if random.random() < ALONE:
-                samples, target = silence(len(samples), random), []
+                samples, target, heard = silence(len(samples), random), [], ()
             else:
                 samples = with_silences(samples, ends, self.silence, random, sample_rate=self.sample_rate)
-        return SpeechItem(index, utterance.id, samples, target, epoch)
+        return SpeechItem(index, utterance.id, samples, target, epoch, heard=heard)
 
     def collate(self, results: Sequence[SpeechItem | Failure]) -> AudioBatch:
-        """A batch of items of one epoch, some of them joined, as `join` says."""
+        """A batch of items of one epoch, some of them joined, as `join` says, with others of their language."""
         items = [result for result in results if isinstance(result, SpeechItem)]
         failures = [result for result in results if isinstance(result, Failure)]
         epoch = items[0].epoch if items else 0
         known: dict[str, Any] = {"seed": self.seed, "epoch": epoch, "indices": [item.index for item in items]}
         joins = len(items) > 1 and epoch >= self.join.single_epochs
         if random := drawn(self.join.probability if joins else 0.0, **known, kind=2):
-            seconds = [len(item.samples) / self.sample_rate for item in items]
-            items = [self._joined([items[i] for i in group], random) for group in groups(seconds, self.join, random)]
+            by_language: dict[str | None, list[SpeechItem]] = {}
+            for item in items:
+                language = dict(self.utterances[item.index].wanted).get("source_lang")
+                by_language.setdefault(language, []).append(item)
+            items = []
+            for own in by_language.values():
+                seconds = [len(item.samples) / self.sample_rate for item in own]
+                items += [self._joined([own[i] for i in group], random) for group in groups(seconds, self.join, random)]
             items.sort(key=lambda row: -len(row.samples))
         return collate([*map(self._without_pauses, items), *failures])
 
@@ -185,6 +196,7 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
             self._joined_target(parts),
             parts[0].epoch,
             len(parts),
+            tuple(index for part in parts for index in part.heard),
         )
 
     def _joined_target(self, parts: Sequence[SpeechItem]) -> list[int]:
@@ -234,6 +246,7 @@ def collate(results: Sequence[SpeechItem | Failure]) -> AudioBatch:
         ids=[item.id for item in items],
         utterances=[item.utterances for item in items],
         failures=[result for result in results if isinstance(result, Failure)],
+        heard=[item.heard for item in items],
     )
 
 

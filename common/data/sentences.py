@@ -109,7 +109,7 @@ def sentences(count: int, *, subset: Subset = "train", seed: int = 0, language: 
         if len(found) >= count:
             return list(found)
         sentence = _expand("{sentence}", random, _CHOICES[language])
-        sentence = _correct_articles(sentence) if language == "en" else sentence
+        sentence = correct_articles(sentence) if language == "en" else sentence
         if subset_of(sentence) == subset and _is_natural(sentence):
             found[sentence] = None
     raise ValueError(f"the grammar gave {len(found)} different sentences for {subset}, not {count}")
@@ -136,7 +136,8 @@ def _expand(rule: str, random: np.random.Generator, all_choices: dict[str, tuple
     return re.sub(r"\{(\w+)\}", choose, rule)
 
 
-def _correct_articles(sentence: str) -> str:
+def correct_articles(sentence: str) -> str:
+    """An English sentence with "an" before vowels."""
     return re.sub(r"\ba (?=[aeiou])", "an ", sentence)
 
 

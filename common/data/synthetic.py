@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,7 @@ import soxr
 
 from common.audio import espeak
 from common.data.sentences import QUESTIONS, Language, Subset, sentences
+from common.data.sentences_paired import pairs
 
 # Variants of espeak-ng that a listener understands at once. Left out: robots, whispers, echoes, Klatt synthesis, and
 # variants that are nearly a held-out one (f5 is f2, f4 is f3, rob is robert), so that those are speakers of their own.
@@ -176,6 +177,59 @@ def build_ljspeech(
         (root / "metadata.csv").write_text("".join(lines), encoding="utf-8")
 
     return _build_once(Path(folder), {"layout": "ljspeech", **_described(config), "voice": asdict(voice)}, write)
+
+
+def build_translations(
+    folder: Path, config: SyntheticConfig | None = None, *, workers: int | None = None, progress: Progress | None = None
+) -> Path:
+    """Write `folder` with English and German speech, and return that path: one half of the utterances each.
+
+    `train.jsonl`, `dev.jsonl` and `test.jsonl` are manifests with NeMo's keys source_lang and target_lang. Every
+    recording has a line with its transcript; English ones have a second line with their German translation
+    (`common.data.sentences_paired`). `<subset>.word_times.jsonl`, arguments and errors are as in `build_librispeech`;
+    the language of `config` has no effect.
+    """
+    config = config or SyntheticConfig()
+    counts: dict[Subset, int] = {
+        "train": config.train_utterances,
+        "dev": config.dev_utterances,
+        "test": config.test_utterances,
+    }
+
+    def write(root: Path) -> None:
+        for subset, count in counts.items():
+            tasks, translations = _translation_tasks(root, subset, count, config)
+            spoken = _speak_all(tasks, _render_noisy, config, workers, progress)
+            _write_word_times(root / f"{subset}.word_times.jsonl", spoken)
+            with (root / f"{subset}.jsonl").open("w", encoding="utf-8") as file:
+                for (task, seconds, _), translation in zip(spoken, translations, strict=True):
+                    source: Language = "de" if task.voice.language == "de" else "en"
+                    known = {"audio_filepath": str(task.path.relative_to(root)), "duration": round(seconds, 4)}
+                    texts = {source: task.sentence} | ({"de": translation} if source == "en" else {})
+                    for target, text in texts.items():
+                        name = task.id if target == source else f"{task.id}-{target}"
+                        row = {"id": name, **known, "text": text, "source_lang": source, "target_lang": target}
+                        file.write(json.dumps(row | {"pnc": "no"}, ensure_ascii=False) + "\n")
+
+    return _build_once(Path(folder), {"layout": "translations", **_described(config)}, write)
+
+
+def _translation_tasks(
+    root: Path, subset: Subset, count: int, config: SyntheticConfig
+) -> tuple[list[_Task], list[str]]:
+    """What is to be spoken, English and German in turns, and the German sentence of each."""
+    tasks, german = [], []
+    languages: tuple[Language, Language] = ("en", "de")
+    readers = [speakers(subset, replace(config, language=language, accents=())) for language in languages]
+    for i, sentences_of_pair in enumerate(pairs(count, subset=subset, seed=config.seed)):
+        language, number = i % 2, i // 2
+        reader, turn = readers[language][number % len(readers[language])], number // len(readers[language])
+        name = f"{languages[language]}-{reader.id}-{turn:04d}"
+        path = root / subset / languages[language] / str(reader.id) / f"{name}.flac"
+        seed = (config.seed, reader.id, turn, language)
+        tasks.append(_Task(name, path, sentences_of_pair[language], reader.voice, seed))
+        german.append(sentences_of_pair[1])
+    return tasks, german
 
 
 def speakers(subset: Subset, config: SyntheticConfig) -> list[SyntheticSpeaker]:

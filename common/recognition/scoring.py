@@ -35,6 +35,8 @@ class Evaluation(NamedTuple):
     """Place of each utterance in the data set, since two may have one name; empty: all, in order."""
     corpora: Mapping[str, ErrorCount] = MappingProxyType({})
     """Word errors of each corpus, where there are several."""
+    flags: Sequence[tuple[str, ...]] = ()
+    """What was noticed of each, as `Transcript.flags`."""
 
     @property
     def loss(self) -> float:
@@ -75,6 +77,7 @@ class ScoredUtterance(NamedTuple):
     row: int
     hypothesis: str
     loss: float | None = None
+    flags: tuple[str, ...] = ()
 
 
 def scored(utterances: Sequence[Utterance], own: Sequence[ScoredUtterance], world: World) -> Evaluation:
@@ -87,7 +90,8 @@ def scored(utterances: Sequence[Utterance], own: Sequence[ScoredUtterance], worl
     words, characters = word_errors(references, hypotheses), character_errors(references, hypotheses)
     ids, rows = [utterance.id for utterance in read], [result.row for result in results]
     corpora = _of_each(getattr(utterances, "corpora", ()), rows, references, hypotheses)
-    return Evaluation(words, characters, ids, references, hypotheses, losses, rows, corpora)
+    flags = [result.flags for result in results]
+    return Evaluation(words, characters, ids, references, hypotheses, losses, rows, corpora, flags)
 
 
 def _of_each(

@@ -16,8 +16,8 @@ class Epochs:
     """This process's batches of utterances that last so many `seconds`, and the learning rate by steps done.
 
     `cfg` has epochs, batch_size, seed, optim.lr and schedule. Instead of those, `lr` is the peak, and a batch has as
-    many utterances as fit into `max_seconds`. `corpora`, names and counts, are mixed as cfg.data.mix says. Raises
-    BatchingError.
+    many utterances as fit into `max_seconds`. `corpora`, names and counts, are mixed as cfg.data.mix says. `rows`: the
+    numbers that batches have for the utterances, by default 0 and on. Raises BatchingError.
     """
 
     def __init__(
@@ -29,7 +29,9 @@ class Epochs:
         lr: float | None = None,
         max_seconds: float = 0.0,
         corpora: Sequence[tuple[str, int]] = (),
+        rows: np.ndarray | None = None,
     ):
+        self.rows = rows
         self.cfg, self.world, self.seconds = cfg, world, seconds
         self._counts = [count for _, count in corpora]
         self._shares = shares(cfg.data.mix, self._counts, np.asarray(seconds)) if corpora and cfg.data.mix.mixes else []
@@ -49,13 +51,16 @@ class Epochs:
     @property
     def longest(self) -> list[int]:
         """The batch of the longest utterances, as many as meet in one: what needs the most memory."""
-        return evaluation_batches(self.seconds, batch_size=self._at_once)[0]
+        longest = evaluation_batches(self.seconds, batch_size=self._at_once)
+        return (longest if self.rows is None else longest.of(self.rows))[0]
 
     def _batches(self, epoch: int) -> Batches:
         if self._shares:
             among = chosen(self._shares, self._counts, seed=self.cfg.seed, epoch=epoch)
-            return self._cut(np.asarray(self.seconds)[among], epoch).of(among)
-        return self._cut(self.seconds, epoch)
+            rows = among if self.rows is None else self.rows[among]
+            return self._cut(np.asarray(self.seconds)[among], epoch).of(rows)
+        batches = self._cut(self.seconds, epoch)
+        return batches if self.rows is None else batches.of(self.rows)
 
     def _cut(self, seconds: Sequence[float] | np.ndarray, epoch: int) -> Batches:
         return bucketed_batches(

@@ -52,8 +52,13 @@ class AttentionDecoder(nn.Module):
             nn.init.normal_(self.output, std=self.cfg.width**-0.5)
 
     def forward(self, encoded_BSC: Tensor, frames_B: Tensor, tokens_BL: Tensor) -> Tensor:
-        """logits_BLV of what follows each of tokens_BL. `encoded_BSC` are frames after `project`, frames_B of them."""
+        """logits_BLV of what follows each of tokens_BL. `encoded_BSC` are frames after `project`, frames_B of them.
+
+        Raises ValueError for too many tokens.
+        """
         length = tokens_BL.shape[1]
+        if length > self.cfg.positions:
+            raise ValueError(f"{length} tokens of prompt and text: expected {self.cfg.positions} at most")
         at_L = torch.arange(length, device=tokens_BL.device)
         x_BLD = dropout(self.embedded(tokens_BL, at_L), self.cfg.dropout, self.training)
         seen_LL = at_L <= at_L[:, None]
@@ -63,9 +68,7 @@ class AttentionDecoder(nn.Module):
         return self.logits(self.norm(x_BLD))
 
     def embedded(self, tokens_X: Tensor, at_X: Tensor) -> Tensor:
-        """Tokens at these positions as the first block takes them. Raises ValueError for too many of them."""
-        if at_X.numel() and int(at_X.max()) >= self.cfg.positions:
-            raise ValueError(f"{int(at_X.max()) + 1} tokens of prompt and text: expected {self.cfg.positions} at most")
+        """Tokens at these positions, all below `cfg.positions`, as the first block takes them."""
         weight = self.tokens.weight
         if self.positions is not None:
             positions_XD = self.positions(at_X)

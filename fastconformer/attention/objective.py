@@ -18,6 +18,14 @@ def smoothed_cross_entropy(
     target, too). Tokens of the prompt do not count, of which there are `prompt_lengths_B`; without them all but the
     first do.
     """
+    total, count = smoothed_total(logits_BLV, tokens_BL, lengths_B, prompt_lengths_B, smoothing)
+    return total / (count + 1e-6)
+
+
+def smoothed_total(
+    logits_BLV: Tensor, tokens_BL: Tensor, lengths_B: Tensor, prompt_lengths_B: Tensor | None, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """As `smoothed_cross_entropy`, but the sum over the tokens, and how many count."""
     log_probs_BLV = logits_BLV.float().log_softmax(-1)
     classes = log_probs_BLV.shape[-1]
     share = classes * smoothing / (classes - 1)
@@ -27,4 +35,4 @@ def smoothed_cross_entropy(
     counts_BL = inside(lengths_B - 1, target_BL.shape[1])
     if prompt_lengths_B is not None:
         counts_BL = counts_BL & ~inside(prompt_lengths_B - 1, target_BL.shape[1])
-    return -torch.where(counts_BL, each_BL, 0.0).sum() / (counts_BL.sum() + 1e-6)
+    return -torch.where(counts_BL, each_BL, 0.0).sum(), counts_BL.sum()

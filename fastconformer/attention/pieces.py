@@ -7,11 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.text.pieces import SPACE, Pieces
+from common.text.pieces import SPACE, Kind, Pieces, train_pieces
 from common.text.vocabulary import VocabularyError
 
 SPECIALS = "spl_tokens"  # what NeMo calls the tokenizer of special tokens
 PAD, END, NO_SPEECH = "<pad>", "<|endoftext|>", "<|nospeech|>"
+_BEFORE = "<unk> <|nospeech|> <pad> <|endoftext|> <|startoftranscript|> <|pnc|> <|nopnc|>"
+_OF_CANARY2 = (
+    "<|startofcontext|> <|itn|> <|noitn|> <|timestamp|> <|notimestamp|> <|diarize|> <|nodiarize|> <|emo:undefined|>"
+)
+_OWN = {
+    "canary": f"{_BEFORE} <|transcribe|> <|translate|>",
+    "canary2": f"{_BEFORE} {_OF_CANARY2}",
+    "cohere": f"{_BEFORE} {_OF_CANARY2} {SPACE}",
+}
+"""Special tokens of our own models by the format of their prompts; those of the languages follow."""
 _SPECIAL = re.compile(r"<\|(.+)\|>|<pad>")
 _LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
 _NO_LANGUAGES = {"pnc", "itn"}
@@ -102,6 +112,22 @@ class PromptedPieces(Pieces):
             first += len(pieces.labels)
         known = ", ".join(name for name, _ in self.parts if name != SPECIALS)
         raise VocabularyError(f"language {language!r} has no tokenizer; known are {known}")
+
+
+def learned_pieces(texts: Mapping[str, Sequence[str]], *, size: int, kind: Kind, prompt: str) -> PromptedPieces:
+    """`size` pieces: special tokens, and those learned from the texts of each language that has any, in equal shares.
+
+    `prompt` is the format of the prompts. Raises VocabularyError.
+    """
+    special = (*_OWN[prompt].split(), *(f"<|{language}|>" for language in texts))
+    written = [language for language, own in texts.items() if own]
+    if not written or "" in texts:
+        raise VocabularyError("utterances without source_lang; add it to each, or set model.attention.language")
+    share, rest = divmod(size - len(special), len(written))
+    parts = [(SPECIALS, Pieces(special, unknown=frozenset({0})))]
+    for place, language in enumerate(written):
+        parts.append((language, train_pieces(texts[language], size=share + (place < rest), kind=kind)))
+    return of_parts(parts)
 
 
 def of_parts(parts: list[tuple[str, Pieces]], writes: tuple[str, ...] | None = None) -> PromptedPieces:

@@ -59,15 +59,16 @@ class Wanted:
 class PromptFormat:
     """Makes prompts of a format with the special tokens of a model. Raises ValueError for what it cannot ask for."""
 
-    def __init__(self, kind: Prompts, pieces: PromptedPieces) -> None:
-        self.kind, self.pieces = kind, pieces
+    def __init__(self, kind: Prompts, pieces: PromptedPieces, default: str = "") -> None:
+        """`default`: the language that is spoken where nothing is said."""
+        self.kind, self.pieces, self.default = kind, pieces, default
 
     def __call__(self, wanted: Wanted) -> list[int]:
         """The tokens of a prompt. Raises ValueError for an unknown language, and for what the format has no place for.
 
         A model of one language needs no name of it.
         """
-        source = self.language(wanted.source_language, "source_language")
+        source = self.language(wanted.source_language or self.default or None, "source_language")
         target = source
         if wanted.target_language is not None:
             target = self.language(wanted.target_language, "target_language")
@@ -92,6 +93,11 @@ class PromptFormat:
         context = self.pieces.encode(wanted.context, target) if wanted.context else []
         before = [*self._before(), *context]
         return [*before, *self._numbers(START, EMOTION, _of(source), _of(target), *switches)]
+
+    def is_translation(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt names two languages."""
+        named = {self.pieces.labels[token] for token in prompt if token in self.pieces.control}
+        return len(named.intersection(map(_of, self.pieces.languages))) > 1
 
     def to_identify(self) -> list[int]:
         """The tokens after which a model says which language it hears."""

@@ -11,6 +11,7 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError, own_description
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
+from fastconformer.attention.pieces import PromptedPieces, of_parts
 from fastconformer.checkpoints.imported import Imported
 from fastconformer.config import ModelConfig
 
@@ -45,14 +46,28 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
     return Imported(weights, model, features, pieces)
 
 
-def encoded_pieces(pieces: Pieces) -> str:
-    """What cuts texts into pieces as text, as a checkpoint holds it."""
-    return base64.b64encode(pieces.model).decode("ascii")
+def encoded_pieces(pieces: Pieces) -> Any:
+    """What cuts texts into pieces as text, as a checkpoint holds it; of several tokenizers a list of them."""
+    if not isinstance(pieces, PromptedPieces):
+        return base64.b64encode(pieces.model).decode("ascii")
+    parts = [(name, encoded_pieces(part) if part.model else list(part.labels)) for name, part in pieces.parts]
+    return {"parts": parts, "writes": pieces.writes}
 
 
-def decoded_pieces(text: Any, count: int) -> Pieces:
+def decoded_pieces(known: Any, count: int) -> Pieces:
     """The `count` pieces that `encoded_pieces` made text of. Raises VocabularyError."""
     try:
-        return read_pieces(base64.b64decode(text, validate=True), count)
-    except (TypeError, ValueError, binascii.Error):
+        if not isinstance(known, dict):
+            return read_pieces(base64.b64decode(known, validate=True), count)
+        parts = [(str(name), _part(part)) for name, part in known["parts"]]
+        return of_parts(parts, known["writes"] and tuple(known["writes"]))
+    except (TypeError, KeyError, ValueError, binascii.Error) as error:
+        if isinstance(error, VocabularyError):
+            raise
         raise VocabularyError("no SentencePiece model") from None
+
+
+def _part(known: Any) -> Pieces:
+    if isinstance(known, str):
+        return read_pieces(base64.b64decode(known, validate=True))
+    return Pieces(tuple(map(str, known)), unknown=frozenset({0}))

@@ -36,6 +36,8 @@ class AskingConfig(TranscriptionConfig):
     """Number format of the weights of an attention decoder on a CPU: int8 and bf16 are read faster than fp32."""
     length_penalty: float = 0.0
     """Power of the length that scores of the attention decoder's beam search are divided by."""
+    ctc_weight: float = 0.0
+    """Share of a CTC head beside the attention decoder in the scores of the transcripts that its beam has found."""
 
     def heard(
         self, asr: "PromptedRecognizer", sources: Iterable[Source], *, chunk_seconds: float | None = None
@@ -51,7 +53,7 @@ class AskingConfig(TranscriptionConfig):
                 context=self.context,
                 batch_size=self.batch_size,
                 chunk_seconds=chunk_seconds,
-                decoder=asr.decoder(self.decoding, length_penalty=self.length_penalty),
+                decoder=asr.decoder(self.decoding, length_penalty=self.length_penalty, ctc_weight=self.ctc_weight),
                 on_error="skip",
             )
         except ValueError as error:
@@ -59,6 +61,6 @@ class AskingConfig(TranscriptionConfig):
 
     def refuse(self) -> None:
         """Raises ConfigError where something is asked for that only attention decoders have."""
-        own = ("source_language", "target_language", "punctuation", "times", "context", "length_penalty")
+        own = ("source_language", "target_language", "punctuation", "times", "context", "length_penalty", "ctc_weight")
         if asked := [name for name in own if getattr(self, name) != getattr(AskingConfig, name)]:
             raise ConfigError(f"{self.model}: {', '.join(asked)}: for attention decoders; this is a model without")

@@ -28,7 +28,15 @@ from fastconformer.attention.config import AttentionConfig, Times
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, Heard, SearchOptions, Step, Wish, decode
-from fastconformer.hearing.texts import HeardPart, TextHypothesis, hypothesis_of, spelled, transcript_of, word_times
+from fastconformer.hearing.texts import (
+    HeardPart,
+    TextHypothesis,
+    hypothesis_of,
+    spelled,
+    transcript_of,
+    with_ctc,
+    word_times,
+)
 
 LONGEST_SECONDS, PREFERRED_SECONDS, SHORTEST_SECONDS = 35.0, 30.0, 1.0
 OVERLAP_SECONDS = 1.0
@@ -72,6 +80,8 @@ class AttentionDecoding:
     options: DecodingOptions
     pieces: PromptedPieces
     scorer: ctc.Scorer | None = None
+    ctc_weight: float = 0.0
+    """Share of the CTC head's log-probability in the scores of transcripts that a beam has found."""
 
     @functools.lru_cache(maxsize=64)  # noqa: B019  a decoding lives as long as what it decodes
     def with_words(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
@@ -117,7 +127,7 @@ class PromptedRecognizer:
 
     def __init__(self, network: AttentionConfig, pieces: PromptedPieces) -> None:
         self.attention = network
-        self._format = PromptFormat(network.prompt, pieces)
+        self._format = PromptFormat(network.prompt, pieces, network.language)
 
     @property
     def sample_rate(self) -> int:
@@ -194,24 +204,30 @@ class PromptedRecognizer:
 
     def prompt_for(self, wanted: Wanted) -> list[int]:
         """As `prompt`, of what is wanted; a source language that is not said is the model's default."""
-        if wanted.source_language is None and self.attention.language:
-            wanted = replace(wanted, source_language=self.attention.language)
         return self._format(wanted)
 
-    def decoder(self, options: DecodingOptions | None = None, *, length_penalty: float = 0.0) -> AttentionDecoding:
+    def decoder(
+        self, options: DecodingOptions | None = None, *, length_penalty: float = 0.0, ctc_weight: float = 0.0
+    ) -> AttentionDecoding:
         """What `transcribe` decodes with, if not greedily by the network alone.
 
-        Raises ConfigError for words, files and options that cannot be used.
+        With `ctc_weight` the transcripts of a beam are ranked anew: their scores have so large a share of what a CTC
+        head beside the decoder gives them. Raises ConfigError for words, files and options that cannot be used.
         """
         options = options or DecodingOptions()
         if options.thorough or options.internal_weight:
             named = "thorough" if options.thorough else "internal_weight"
             raise ConfigError(f"decoding.{named}: expected none, for this model is decoded by attention")
-        searches = options.n_best > 1 or options.knows_language
+        if not 0 <= ctc_weight <= 1 or (ctc_weight and not self.has_ctc):
+            expected = "0 to 1" if self.has_ctc else "0, for this model has no CTC head"
+            raise ConfigError(f"ctc_weight = {ctc_weight}: expected {expected}")
+        searches = options.n_best > 1 or options.knows_language or ctc_weight > 0
         beam = options.beam or (max(BEAM, options.n_best) if searches else 1)
         search = SearchOptions(beam=beam, n_best=options.n_best, length_penalty=length_penalty)
         scorer = scorer_of(self.pieces.labels, options) if options.knows_language else None
-        return AttentionDecoding(search=search, options=options, pieces=self.pieces, scorer=scorer)
+        return AttentionDecoding(
+            search=search, options=options, pieces=self.pieces, scorer=scorer, ctc_weight=ctc_weight
+        )
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
@@ -447,6 +463,9 @@ class PromptedRecognizer:
     ) -> list[TextHypothesis]:
         wishes = []
         for heard, count, prompt, some in zip(frames.heard, frames.counts, prompts, hot_words, strict=True):
+            if len(prompt) >= self.attention.positions:
+                told = f"{len(prompt)} tokens before the text"
+                raise ValueError(f"{told}: expected fewer than {self.attention.positions}; give a shorter context")
             room = min(self.attention.positions, count + SPARE_TOKENS) - len(prompt)
             wish = Wish(
                 prompt=tuple(prompt),
@@ -457,7 +476,13 @@ class PromptedRecognizer:
                 silent=self.pieces.control,
             )
             wishes.append((wish, heard))
-        found = decode(self._steps(), wishes, replace(decoder.search, guard=guard))
+        search, weight = decoder.search, decoder.ctc_weight
+        kept = search.beam if weight else search.n_best
+        found = decode(self._steps(), wishes, replace(search, guard=guard, n_best=kept))
+        for row, log_probs_SV in enumerate(frames.log_probs if weight else ()):
+            if not self._format.is_translation(prompts[row]):
+                found[row] = with_ctc(found[row], log_probs_SV, self.pieces, weight)
+        found = [result._replace(found=result.found[: search.n_best]) for result in found]
         return [hypothesis_of(one, self.pieces) for one in found]
 
     @property

@@ -14,12 +14,14 @@ from common.audio.silence import in_recording
 from common.recognition.pauses import between
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
-from common.text.pieces import Pieces, is_spoken
+from common.text.pieces import SPACE, Pieces, is_spoken
 from common.text.vocabulary import VocabularyError
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import FoundText, Result
 
 NO_SPACES = ("ja", "zh", "th")
+SPACE_SECONDS = 0.08
+"""How long before a word's first letter the space before it may begin the word."""
 
 
 class TextHypothesis(NamedTuple):
@@ -45,6 +47,33 @@ def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
 
     best, *others = map(spelled, result.found)
     return best._replace(flags=result.flags, alternatives=tuple(others))
+
+
+def with_ctc(result: Result, log_probs_SV: np.ndarray, pieces: PromptedPieces, weight: float) -> Result:
+    """The texts ranked anew: a share of their scores is the log-probability that CTC gives their labels.
+
+    Source: Watanabe et al. 2017, hybrid CTC/attention, doi:10.1109/JSTSP.2017.2763455; here of whole texts.
+    """
+    ranked = []
+    for text in result.found:
+        labels = [label for label in text.labels if label not in pieces.control]
+        by_ctc = log_likelihood(log_probs_SV, labels, blank=pieces.blank)
+        ranked.append(text._replace(score=(1 - weight) * text.score + weight * by_ctc))
+    return result._replace(found=sorted(ranked, key=lambda text: -text.score))
+
+
+def log_likelihood(log_probs_SV: np.ndarray, labels: Sequence[int], *, blank: int) -> float:
+    """Log-probability of labels by CTC, over all their alignments; minus infinity where they do not fit the frames."""
+    states = np.full(2 * len(labels) + 1, blank)
+    states[1::2] = labels
+    skips = np.zeros(len(states), bool)  # from the label before, past the blank between, if that is another one
+    skips[3::2] = states[3::2] != states[1:-2:2]
+    score = np.full(len(states) + 2, -np.inf)  # with two states before the first
+    score[2] = 0.0  # before the first frame, at the first blank
+    for log_probs_V in log_probs_SV.astype(np.float64):
+        jumped = np.where(skips, score[:-2], -np.inf)
+        score[2:] = np.logaddexp(np.logaddexp(score[2:], score[1:-1]), jumped) + log_probs_V[states]
+    return float(np.logaddexp(score[-1], score[-2] if labels else -np.inf))
 
 
 class HeardPart(NamedTuple):
@@ -151,7 +180,9 @@ def word_times(
 ) -> list[tuple[float, float]]:
     """Start and end of every word, given by its labels, on the best path of CTC; none where there is no path.
 
-    Punctuation has no part in them.
+    Frames are those of features whose windows are centred, so one lasts from half a frame before its number to half a
+    frame after. Punctuation has no part in a word; a space that is a label of its own is heard where the word begins,
+    but anywhere in a pause, so it counts for `SPACE_SECONDS` at most.
     """
     labels = [label for word in words for label in word]
     try:
@@ -159,12 +190,15 @@ def word_times(
     except ValueError:
         return []
     spans = [(label, *span) for label, span in zip(labels, found, strict=True)]
-    times, first = [], 0
+    times, first, most = [], 0, max(1, round(SPACE_SECONDS / seconds_per_frame))
     for word in words:
         own = spans[first : first + len(word)]
         first += len(word)
         spoken = [span for span in own if is_spoken(pieces, span[0])] or own
-        times.append((spoken[0][1] * seconds_per_frame, spoken[-1][2] * seconds_per_frame))
+        start, end = spoken[0][1], spoken[-1][2]
+        if pieces.labels[own[0][0]] == SPACE:
+            start = max(own[0][1], start - most)
+        times.append((max(0.0, start - 0.5) * seconds_per_frame, (end - 0.5) * seconds_per_frame))
     return times
 
 

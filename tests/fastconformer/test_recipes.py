@@ -11,6 +11,7 @@ import torch
 import fastconformer
 from common import config
 from common.runs import checkpoint
+from common.training.schedule import build_schedule
 from fastconformer.config import Config
 from fastconformer.network.model import Model
 from fastconformer.run import NAME, Run
@@ -21,6 +22,7 @@ from tests.training import directory_of, events
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RECIPES = {"medium": 31e6, "large": 115e6}
+ATTENTION = {"medium": 31e6, "large": 183e6}
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +46,24 @@ def test_recipes_have_the_published_shapes(size):
     assert (cfg.schedule.kind, cfg.schedule.width, cfg.loss.ctc_weight) == ("noam", cfg.model.encoder.width, 0.3)
 
 
+@pytest.mark.parametrize("size", ATTENTION)
+def test_recipes_with_an_attention_decoder_have_its_published_shape_and_schedule(size):
+    cfg = config.load(Config, TOY.with_name(f"librispeech_{size}_attention.toml"))
+    with torch.device("meta"):
+        model = Model(cfg.model, cfg.features.mel_bins)
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(ATTENTION[size], rel=0.02)
+    assert (cfg.features.mel_bins, cfg.loss.ctc_weight, cfg.loss.clip) == (128, 0.3, 0.0)
+    rate = build_schedule(cfg.schedule, lr=cfg.optim.lr, steps_per_epoch=1200, total_steps=100_000)
+    assert rate(2499) == pytest.approx(3e-4)
+    assert rate(9999) == pytest.approx(1.5e-4)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("size", RECIPES)
+@pytest.mark.parametrize("size", [*RECIPES, *(f"{size}_attention" for size in ATTENTION)])
 def test_a_step_of_the_true_encoder(corpus, tmp_path, size):
     cfg = config.load(Config, TOY.with_name(f"librispeech_{size}.toml"))
     toy = toy_config(corpus, tmp_path)
-    model = replace(cfg.model, pieces=toy.model.pieces)
+    model = replace(cfg.model, pieces=34 if cfg.model.attention.layers else toy.model.pieces)
     features = replace(cfg.features, sample_rate=toy.features.sample_rate, highest_hz=toy.features.highest_hz)
     data = replace(toy.data, max_seconds=3.0)
     main(replace(cfg, data=data, model=model, features=features, batch_seconds=3.0, precision="fp32", ema=0.0,

@@ -10,7 +10,8 @@ import soundfile
 
 from common.audio import espeak
 from common.data.sentences import subset_of
-from common.data.synthetic import SyntheticConfig, build_librispeech, build_ljspeech, speakers
+from common.data.sentences_paired import pairs
+from common.data.synthetic import SyntheticConfig, build_librispeech, build_ljspeech, build_translations, speakers
 
 SMALL = SyntheticConfig(train_utterances=12, dev_utterances=3, test_utterances=3)
 SUBSETS = {"train": "train-clean", "dev": "dev-clean", "test": "test-clean"}
@@ -195,3 +196,26 @@ def test_the_ljspeech_folder_has_one_voice_at_22_khz_and_texts_as_printed_and_as
 def test_a_config_that_cannot_be_says_why(changes, message):
     with pytest.raises(ValueError, match=message):
         SyntheticConfig(**changes)
+
+
+def test_english_recordings_have_a_transcript_and_a_translation_german_ones_a_transcript(tmp_path):
+    root = build_translations(tmp_path / "corpus", SMALL, workers=1)
+    assert build_translations(tmp_path / "corpus", SMALL) == root  # there already
+    for subset, count in (("train", 12), ("dev", 3), ("test", 3)):
+        rows = [json.loads(line) for line in (root / f"{subset}.jsonl").read_text().splitlines()]
+        times = {row["id"]: row for row in map(json.loads, (root / f"{subset}.word_times.jsonl").open())}
+        english = dict(pairs(count, subset=subset))
+        assert len({row["audio_filepath"] for row in rows}) == len(times) == count
+        for row in rows:
+            seconds = soundfile.info(root / row["audio_filepath"]).duration
+            assert row["duration"] == pytest.approx(seconds, abs=1e-3)
+            if row["source_lang"] == row["target_lang"]:
+                assert " ".join(word for word, _, _ in times[row["id"]]["words"]) == row["text"]
+        tasks = [(row["source_lang"], row["target_lang"]) for row in rows]
+        assert [tasks.count(one) for one in (("en", "en"), ("en", "de"), ("de", "de"))] == [
+            (count + 1) // 2, (count + 1) // 2, count // 2,
+        ]  # fmt: skip
+        spoken = {row["audio_filepath"]: row["text"] for row in rows if row["target_lang"] == "en"}
+        for row in rows:
+            if (row["source_lang"], row["target_lang"]) == ("en", "de"):
+                assert row["text"] == english[spoken[row["audio_filepath"]]]

@@ -1,0 +1,49 @@
+"""Words of texts after prompts, with their times by CTC."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from common.text.pieces import SPACE, Pieces
+from fastconformer.hearing.texts import log_likelihood, word_times
+
+LETTERS = Pieces((SPACE, "a", "b", f"{SPACE}c", "."))
+A, B, C, POINT, BLANK = 1, 2, 3, 4, 5
+
+
+def sure(*frames: int) -> np.ndarray:
+    """log_probs_SV of a model that is sure of a label at every frame."""
+    found = np.full((len(frames), len(LETTERS)), -9.0, np.float32)
+    found[range(len(frames)), frames] = -0.01
+    return found
+
+
+@pytest.mark.parametrize(
+    ("frames", "times"),
+    [
+        ([BLANK, 0, BLANK, A, B, BLANK, C, BLANK], [(0.5, 4.5), (5.5, 6.5)]),  # a space right before its word
+        ([0, BLANK, BLANK, BLANK, A, B, C, C], [(1.5, 5.5), (5.5, 7.5)]),  # a space in a pause
+        ([0, A, B, C, POINT, BLANK, BLANK, BLANK], [(0.0, 2.5), (2.5, 3.5)]),  # punctuation has no part
+    ],
+)
+def test_times_of_words_are_those_of_centred_frames_and_begin_with_a_space_near_them(frames, times):
+    words = [[0, A, B], [C, POINT] if POINT in frames else [C]]
+    found = word_times(words, sure(*frames), LETTERS, 0.04)
+    assert found == [(pytest.approx(0.04 * a), pytest.approx(0.04 * b)) for a, b in times]
+
+
+def test_a_text_that_does_not_fit_has_no_times():
+    assert word_times([[0, A, A, A]], sure(0, A, A), LETTERS, 0.04) == []
+
+
+def test_the_likelihood_is_the_sum_over_all_alignments():
+    random = np.random.default_rng(0)
+    for labels, count in itertools.product(([], [1], [1, 1], [1, 2, 1], [2, 2, 2]), (1, 4, 7)):
+        log_probs_SV = torch.from_numpy(random.standard_normal((count, 4))).log_softmax(-1)
+        lengths = torch.tensor([count]), torch.tensor([len(labels)])
+        loss = torch.nn.functional.ctc_loss(
+            log_probs_SV[:, None], torch.tensor([labels], dtype=torch.int64), *lengths, blank=3, reduction="none"
+        )
+        assert log_likelihood(log_probs_SV.numpy(), labels, blank=3) == pytest.approx(-loss.item(), abs=1e-9)
