@@ -59,7 +59,7 @@ fetch() {
 # other packages is compiled when it is first used.
 install() {
   local python torch=torch file names=() builds=()
-  for python in python3.14 python3.13 python3.12 python3.11 python3 python none; do
+  for python in python3.13 python3.12 python3.11 python3 python none; do
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break
   done
   [ "$python" != none ] || { echo "setup: Python 3.11 or newer is needed; none is on the PATH" >&2; exit 1; }

@@ -106,6 +106,13 @@ def test_installed_from_git_the_library_is_built_and_everything_is_found_from_an
     installed = environment.site_packages
     for folder in ("ctc", "fastconformer/transducer", "common/convolution"):
         assert (installed / folder / "_build" / f"lib{Path(folder).name}.so").is_file(), folder
+    assert not list(installed.glob("**/csrc/test")), "sources of tests"
+    (about,) = installed.glob("speech_models-*.dist-info")
+    metadata, commands = (about / "METADATA").read_text(), (about / "entry_points.txt").read_text()
+    assert "# Speech models" in metadata
+    assert "\nAuthor: " in metadata
+    assert "speech = speech.__main__:main" in commands
+    assert (environment.folder / "venv" / "bin" / "speech").is_file()
     environment.see_packages()
     done = environment.run(
         """

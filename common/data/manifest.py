@@ -13,7 +13,8 @@
 | pipe             | a line `path|text` or `path|text|speaker`, or tabs in place of pipes; a column with FastPitch's  |
 |                  | pitch (.pt) is passed over                                                                       |
 | table            | names of the columns in the first line, between tabs, commas, semicolons or pipes: Common        |
-|                  | Voice's `client_id path sentence`, `wav_filename,transcript`, `audio|pitch|text|speaker`         |
+|                  | Voice's `client_id path sentence`, `wav_filename,transcript`, `audio|pitch|text|speaker`; others |
+|                  | after the name of the file: `clips.csv?audio=clip&text=said`                                     |
 | kaldi            | a folder with wav.scp, or any .scp; text, segments and utt2spk beside it where there are any     |
 | shards           | a folder with data.index, as `python -m common.data.shards` writes it, or that file             |
 | fairseq          | .tsv (root folder, then `path<TAB>samples`); .ltr and dict.ltr.txt beside it where there are any |
@@ -107,11 +108,12 @@ def read_manifest(
     `on_error="skip"`, bad entries are left out and listed. Without `with_text` entries need none. What nothing can be
     read from is an error in any case.
     """
-    path = Path(path)
+    path, columns = tables.with_columns(path)
     if path.suffix == ".index" or (path / "data.index").is_file():
         return _indexed(path)
-    named = _detected(path) if format == "auto" else format
+    named = "table" if columns else _detected(path) if format == "auto" else format
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
+    reader = functools.partial(tables.read_table, with_text=with_text, columns=columns) if columns else reader
     folder = path if path.is_dir() else path.parent
 
     def fill(builder: Builder) -> dict[str, Any]:
@@ -127,7 +129,7 @@ def read_manifest(
                 skipped.append(str(found))
         return {"skipped": skipped, "cwd": cwd}
 
-    options = (str(path), None if root is None else str(root), on_error, named, with_text)
+    options = (str(path), None if root is None else str(root), on_error, named, with_text, *columns.items())
     index = kept(path, _files(path, named), options, fill, lambda index: _told_apart(index, folder))
     skipped = index.about["skipped"]
     if not len(index):

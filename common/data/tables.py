@@ -8,8 +8,9 @@ Where the first line names columns, they may stand in any order, and those that 
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from common.data.entries import Entries, Entry, EntryError, ManifestError, lines_of, parsed, short, text_of
 from common.files.atomic import is_file
@@ -28,34 +29,55 @@ NAMES = {
 }  # fmt: skip
 """What corpora call the same thing: columns of tables, keys of JSON. Of several, the first that is there counts."""
 SEPARATORS = "\t|,;"
+NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
-def header_of(line: str) -> tuple[str, list[str]] | None:
+def with_columns(source: Path | str) -> tuple[Path, dict[str, str]]:
+    """The path of a table, and the columns that its name gives, as "clips.csv?audio=clip&text=said". ManifestError."""
+    path, mark, named = str(source).rpartition("?")
+    if not mark or "=" not in named or is_file(Path(source)):
+        return Path(source), {}
+    columns = {what: name.lower() for what, _, name in (part.partition("=") for part in named.split("&"))}
+    if unknown := sorted(columns.keys() - NAMES.keys()):
+        raise ManifestError(f"{source}: {unknown[0]} is nothing that a column may be; expected {', '.join(NAMES)}")
+    return Path(path), columns
+
+
+def header_of(line: str, columns: Mapping[str, str] = NO_COLUMNS) -> tuple[str, list[str]] | None:
     """The separator and the columns' names, in lower case, of a line that names columns, a recording's among them."""
     for separator in SEPARATORS:
         names = [name.strip().strip('"').lower() for name in line.rstrip("\r").split(separator)]
         is_of_names = all(names[1:]) and not any(mark in name for name in names for mark in "/|\t")
-        if len(names) > 1 and _column("audio", names) is not None and is_of_names:
+        if len(names) > 1 and _column("audio", names, columns) is not None and is_of_names:
             return separator, names
     only = line.strip().strip('"').lower()
     return (",", [only]) if only in NAMES["audio"] else None
 
 
-def _column(what: str, names: Sequence[str]) -> int | None:
-    return next((names.index(name) for name in NAMES[what] if name in names), None)
+def _column(what: str, names: Sequence[str], columns: Mapping[str, str]) -> int | None:
+    wanted = (columns[what],) if what in columns else NAMES[what]
+    return next((names.index(name) for name in wanted if name in names), None)
 
 
-def read_table(path: Path, root: Path | None, *, with_text: bool = True) -> Entries:
-    """A table whose first line names its columns; Common Voice's, whose recordings lie in clips/ beside it, too."""
+def read_table(
+    path: Path, root: Path | None, *, with_text: bool = True, columns: Mapping[str, str] = NO_COLUMNS
+) -> Entries:
+    """A table whose first line names its columns; Common Voice's, whose recordings lie in clips/ beside it, too.
+
+    `columns`: the names of those that are called otherwise than in `NAMES`.
+    """
     path = path / "metadata.csv" if path.is_dir() else path
     text = text_of(path)
-    separator, names = header_of(text.partition("\n")[0]) or ("", [])
-    columns = {what: _column(what, names) for what in NAMES}
-    if columns["audio"] is None:
+    separator, names = header_of(text.partition("\n")[0], columns) or ("", [])
+    places = {what: _column(what, names, columns) for what in NAMES}
+    if missing := [columns[what] for what in columns if places[what] is None]:
+        raise ManifestError(f"{path}:1: no column {missing[0]}; found {short(text.partition(chr(10))[0])}")
+    if places["audio"] is None:
         expected = "names of columns, such as path,text,speaker, in the first line"
         raise ManifestError(f"{path}:1: found {short(text.partition(chr(10))[0])}; expected {expected}")
-    if columns["text"] is None and with_text:
-        raise ManifestError(f"{path}:1: no column of texts among {', '.join(names)}; expected text or transcript")
+    if places["text"] is None and with_text:
+        named = f"expected text or transcript, or its name after the file's: {path.name}?text=NAME"
+        raise ManifestError(f"{path}:1: no column of texts among {', '.join(names)}; {named}")
     base = root or path.parent
     if "client_id" in names and (base / "clips").is_dir():
         base /= "clips"
@@ -64,9 +86,9 @@ def read_table(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
         if len(values) != len(names):
             found, expected = separator.join(values), separator.join(names)
             raise EntryError(f"found {short(found)}; expected {expected}, as the first line says")
-        given = {what: values[place].strip() for what, place in columns.items() if place is not None}
+        given = {what: values[place].strip() for what, place in places.items() if place is not None}
         if not given["audio"]:
-            raise EntryError(f"{names[columns['audio'] or 0]} is empty; expected a recording")
+            raise EntryError(f"{names[places['audio'] or 0]} is empty; expected a recording")
         recording = base / given["audio"]
         offset, seconds = _seconds(given.get("offset", "")), _seconds(given.get("duration", ""))
         if given.get("offset") and offset is None:

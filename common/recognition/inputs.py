@@ -65,7 +65,7 @@ def find_recordings(
                 listed = [_listed(line.strip(), root, path.parent) for line in text.split("\n") if line.strip()]
                 sources += [(file.stem, file) for file in listed]
                 problems += [] if listed else [f"{path}: is empty; expected a list of recordings"]
-            elif path.is_dir() or path.suffix.lower() in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES):
+            elif path.is_dir() or path.suffix.lower().partition("?")[0] in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES):
                 manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
                 short = [u for u in manifest.utterances if u.seconds <= max_seconds]
                 sources += [(u.id, u) for u in short]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.manifest import Format, ManifestError, Utterance, read_manifest
+from common.data.manifest import Format, ManifestError, Utterance, read_manifest, read_sources
+from common.recognition.inputs import find_recordings
 from tests.data import shared
 
 
@@ -266,7 +267,7 @@ def test_a_bad_entry_is_named_with_its_file_and_line(tmp_path, name, content, fo
         (
             "m.csv",
             "path,speaker\na.wav,x",
-            "m.csv:1: no column of texts among path, speaker; expected text or transcript",
+            "m.csv:1: no column of texts among path, speaker; expected text or transcript, or its name after",
         ),
         ("m.csv", 'path,text\na.wav,"' + "x" * 200_000, "m.csv:2: cannot be read as a table: field larger than field"),
         ("m.csv", 'path,text\na.wav,"x\nb.wav,y\n', "m.csv:3: cannot be read as a table: unexpected end of data"),
@@ -324,3 +325,18 @@ def test_an_array_that_python_itself_cannot_read_is_named(tmp_path):
         (tmp_path / "list.json").write_text(content)
         with pytest.raises(ManifestError, match=r"list.json:1: not JSON that can be read"):
             read_manifest(tmp_path / "list.json")
+
+
+def test_columns_of_a_table_are_named_after_its_file(tmp_path):
+    sound(tmp_path / "a.wav")
+    (tmp_path / "m.csv").write_text("Nr,Clip,Said,path\n1,a.wav,hello there,other.wav\n")
+    source = f"{tmp_path}/m.csv?audio=Clip&text=said"
+    for found in (read_manifest(source), read_sources(["m.csv?audio=clip&text=said"], root=tmp_path, training=True)):
+        assert [(u.audio, u.text) for u in found.utterances] == [(tmp_path / "a.wav", "hello there")]
+    assert [item.source.text for item in find_recordings([Path(source)]).items] == ["hello there"]
+    for named, told in (
+        ("audio=clip&text=sung", "m.csv:1: no column sung; found 'Nr,Clip,Said,path'"),
+        ("sound=clip", r"m.csv\?sound=clip: sound is nothing that a column may be; expected audio, text, speaker"),
+    ):
+        with pytest.raises(ManifestError, match=told):
+            read_manifest(f"{tmp_path}/m.csv?{named}")
