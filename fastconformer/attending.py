@@ -4,6 +4,7 @@ Shapes: B utterances or stretches, N samples, S encoder frames, C their width, L
 """
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,8 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
         self.decoder_precision: DecoderPrecision = decoder_precision
         self.network, self.head, self.aligner = self.model.attention, "attention", aligner
         PromptedRecognizer.__init__(self, self.network.cfg, pieces)
+        if self.device.type != "cpu":
+            self.most_samples = math.inf
 
     @property
     def has_ctc(self) -> bool:

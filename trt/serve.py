@@ -96,7 +96,8 @@ class ServeConfig:
     web: bool = False
     """Whether the page is served at /: recordings to words, live captions, sentences to sound."""
     language: str = "english"
-    """Name of the language in verbose_json."""
+    """Language in verbose_json where a model does not say, and of recordings where a model must be told, by its English
+    name."""
     limits: Annotated[Limits, arg(name="")] = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 import ctc
 from common.config import ConfigError
+from common.devices import memory
 from common.recognition.chunks import WINDOW, by_length
 from common.recognition.decoding import DecodingOptions, scorer_of
 from common.recognition.pauses import SoundStretch, stretches
@@ -121,6 +122,8 @@ class PromptedRecognizer:
     """
 
     pieces: PromptedPieces
+    most_samples: float = 2**19
+    """Samples that go through the encoder at once: on a CPU half a minute, of 16 kHz. More at once are slower there."""
 
     def __init__(self, network: AttentionConfig, pieces: PromptedPieces) -> None:
         self.attention = network
@@ -396,6 +399,8 @@ class PromptedRecognizer:
                     break
             for one, part in zip(heard, self._heard(heard, decoder, times, batch_size), strict=True):
                 one.of.parts.append(part)
+            if samples >= most_samples:
+                memory.give_back()
             while live and live[0].is_over:
                 done = live.popleft()
                 language = done.wanted.target_language or done.wanted.source_language or self.attention.language
@@ -423,7 +428,7 @@ class PromptedRecognizer:
         rate = self.sample_rate
         for rows in by_length([len(stretch.sound.samples_N) for stretch in spoken], batch_size):
             samples = [_lengthened(spoken[row].sound.samples_N, rate) for row in rows]
-            frames = self._hear(samples)
+            frames = self._together(samples)
             wanted = [spoken[row].wanted for row in rows]
             texts = self._decoded(
                 frames,
@@ -438,6 +443,14 @@ class PromptedRecognizer:
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
                 found[row] = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
         return [found[row] for row in range(len(spoken))]
+
+    def _together(self, samples: Sequence[np.ndarray]) -> HeardFrames:
+        """What the decoder needs of some sounds, of which so many go through the encoder at once as are fast there."""
+        longest = max(map(len, samples))
+        most = max(1, int(min(len(samples), self.most_samples // longest)))
+        parts = [self._hear(samples[at : at + most]) for at in range(0, len(samples), most)]
+        heard, counts, log_probs = (list(itertools.chain(*own)) for own in zip(*parts, strict=True))
+        return HeardFrames(heard, counts, log_probs)
 
     def _decoded(
         self,
