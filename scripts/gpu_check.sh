@@ -138,6 +138,7 @@ for step in "${steps[@]}"; do
   run_step "$name" "$limit" "$arguments"
 done
 printf '%s\n' "gpu_check:" "${summary[@]}"
+echo "gpu_check: what A100, H100 and L4 should need, by count, beside published times: docs/gpu_model.md"
 slow="$(slow_rows)"
 [ -z "$slow" ] || printf '%s\n' "slower than what it is compared with:" "$slow"
 if [ $failed = 1 ] || [ -n "$slow" ]; then

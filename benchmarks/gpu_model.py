@@ -1,0 +1,238 @@
+"""What GPUs should need, by count and published limits: `python -m benchmarks.gpu_model` writes docs/gpu_model.md.
+
+Nothing is measured, and no GPU is needed. Networks run on torch's device "meta", which has shapes and no numbers: every
+operation counts as a launch that reads its arguments and writes its results, and as many operations as torch's own
+formulas say. Kernels of ours are counted by hand, from what they read, write and compute. Whoever has a GPU sees beside
+such a page what is off: a time far above the expected one is a fault of ours, or of a library.
+"""
+
+import argparse
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from common import config
+from fastconformer.config import Config as FastConformerConfig
+from fastconformer.network.model import Model
+from fastpitch.vocoders.networks.config import HifiganConfig
+from fastpitch.vocoders.networks.hifigan import HifiganGenerator
+from jasper.config import Config as JasperConfig
+from jasper.model import Jasper
+from wav2vec2.network.config import ModelConfig
+from wav2vec2.network.model import Wav2Vec2
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "gpu_model.md"
+LAUNCH_SECONDS = 4e-6  # of an operation from Python: an estimate, that the first GPU will correct
+
+
+class Device(NamedTuple):
+    """A GPU's published limits: bytes, operations on floats, and in bf16 on tensor cores, a second."""
+
+    name: str
+    bandwidth: float
+    float32: float
+    bfloat16: float
+
+
+DEVICES = (
+    Device("A100 80 GB SXM", 2.039e12, 19.5e12, 312e12),
+    Device("H100 80 GB SXM", 3.35e12, 67e12, 989e12),
+    Device("L4", 0.3e12, 30.3e12, 121e12),
+)
+
+
+class Work(NamedTuple):
+    """What is to be done in one call."""
+
+    name: str
+    launches: int
+    bytes: float
+    operations: float
+    is_half: bool
+    published: str = ""
+    """What others published for the same, in ms."""
+
+    def row(self) -> str:
+        """A line of the table."""
+        cells = [self.name, str(self.launches), f"{self.bytes / 1e9:.3g}", f"{self.operations / 1e9:.3g}"]
+        for device in DEVICES:
+            memory = self.bytes / device.bandwidth
+            arithmetic = self.operations / (device.bfloat16 if self.is_half else device.float32)
+            bound = "memory" if memory > arithmetic else "arithmetic"
+            cells.append(f"{1e3 * max(memory, arithmetic):.3g} ({bound})")
+        return f"| {' | '.join([*cells, f'{1e3 * self.launches * LAUNCH_SECONDS:.3g}', self.published or '-'])} |"
+
+
+class Counting(TorchDispatchMode):
+    """Counts what operations inside read, write and compute."""
+
+    NOTHING = ("empty", "empty_like", "empty_strided", "detach", "device")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches, self.bytes, self.operations = 0, 0, 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Called by torch for every operation."""
+        kwargs = kwargs or {}
+        found = function(*args, **kwargs)
+        packet = function.overloadpacket
+        if function.is_view or packet.__name__ in self.NOTHING:
+            return found
+        read = {id(x): x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+        written = [x for x in tree_leaves(found) if isinstance(x, Tensor)]
+        self.launches += 1
+        self.bytes += sum(x.numel() * x.element_size() for x in (*read.values(), *written))
+        if packet in flop_registry:
+            self.operations += flop_registry[packet](*args, **kwargs, out_val=found)
+        return found
+
+
+def network(name: str, made: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]], published: str = "") -> Work:
+    """A network's forward pass in bf16."""
+    with ExitStack() as stack:
+        stack.enter_context(torch.device("meta"))
+        # The device has no types of its own to cast to.
+        stack.enter_context(mock.patch.object(torch, "is_autocast_enabled", return_value=False))
+        stack.enter_context(mock.patch.object(torch, "autocast", return_value=nullcontext()))
+        module, inputs = made()
+        module.eval().to(torch.bfloat16)
+        inputs = tuple(x.to(torch.bfloat16) if x.is_floating_point() else x for x in inputs)
+        with torch.no_grad(), Counting() as counts:
+            module(*inputs)
+    return Work(name, counts.launches, counts.bytes, counts.operations, True, published)
+
+
+def networks() -> list[Work]:
+    """Those whose times NVIDIA published, at the published sizes."""
+
+    def features(batch: int, bands: int, frames: int) -> tuple[Tensor, Tensor]:
+        return torch.empty(batch, bands, frames), torch.full((batch,), frames)
+
+    def jasper(name: str, batch: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
+        model = config.load(JasperConfig, ROOT / "configs" / "jasper" / f"{name}.toml").model
+        return Jasper(model, 64), features(batch, 64, 1670)
+
+    def conformer() -> tuple[nn.Module, tuple[Tensor, ...]]:
+        path = ROOT / "configs" / "fastconformer" / "librispeech_large.toml"
+        return Model(config.load(FastConformerConfig, path).model, 80), features(16, 80, 1670)
+
+    def wav2vec2() -> tuple[nn.Module, tuple[Tensor, ...]]:
+        return Wav2Vec2(ModelConfig()), (torch.empty(16, 104640),)
+
+    def hifigan() -> tuple[nn.Module, tuple[Tensor, ...]]:
+        return HifiganGenerator(HifiganConfig(), 80), (torch.empty(1, 80, 560),)
+
+    return [
+        network("Jasper 10x5dr, 1 x 16.7 s", lambda: jasper("jasper10x5dr", 1), "34.4 (A100)"),
+        network("Jasper 10x5dr, 16 x 16.7 s", lambda: jasper("jasper10x5dr", 16), "60.9 (A100)"),
+        network("QuartzNet 15x5, 16 x 16.7 s", lambda: jasper("quartznet15x5", 16)),
+        network("wav2vec 2.0 base, 16 x 6.54 s", wav2vec2, "58.8 (A100)"),
+        network("FastConformer large, encoder, 16 x 16.7 s", conformer),
+        network("HiFi-GAN v1, 560 frames (6.5 s)", hifigan),
+    ]
+
+
+def kernels() -> list[Work]:
+    """Our own. T frames, B utterances, V classes, U labels; bytes are those that leave the caches' reach."""
+
+    def ours(name: str, launches: int, moved: float, operations: float) -> Work:
+        return Work(name, launches, moved, operations, is_half=False)
+
+    def ctc(frames: int, batch: int, classes: int, labels: int) -> Work:
+        name = f"CTC loss and gradient, T {frames}, B {batch}, V {classes}, U {labels}"
+        logits, pairs = batch * frames * classes, batch * frames * (labels + 1)
+        # Logits read once and the gradient written; emissions and states written and read, states twice.
+        return ours(name, 6, 4 * (2 * logits + 8 * pairs), 30 * logits + 40 * pairs)
+
+    def transducer(frames: int, batch: int, labels: int, outputs: int) -> Work:
+        name = f"RNN-T loss and gradient, T {frames}, B {batch}, U {labels}, W {outputs}"
+        cells = batch * frames * (labels + 1)
+        # Logits read twice, the gradient written; six planes of 12 bytes written, read by the walks and the gradient.
+        return ours(name, 5, 4 * 3 * cells * outputs + 12 * 6 * 3 * cells, 25 * cells * outputs + 200 * cells)
+
+    def step(batch: int, hidden: int, joint: int, classes: int) -> Work:
+        weights = 4 * hidden * hidden + hidden * joint + joint * classes
+        name = f"greedy transducer, a step of B {batch}, H {hidden}, J {joint}, V {classes}"
+        # Weights are read once for eight utterances, mostly from the second cache.
+        return ours(name, 4, 4 * weights * -(-batch // 8), 2 * weights * batch)
+
+    def greedy(frames: int, batch: int, classes: int) -> Work:
+        name = f"greedy CTC, T {frames}, B {batch}, V {classes}"
+        return ours(name, 2, 4 * batch * frames * (2 * classes + 6), 12 * batch * frames * classes)
+
+    return [
+        ctc(835, 16, 29, 200),
+        ctc(400, 32, 1025, 60),
+        greedy(835, 16, 29),
+        greedy(400, 32, 1025),
+        transducer(209, 16, 60, 1025),
+        transducer(400, 8, 120, 1025),
+        step(1, 640, 640, 1030),
+        step(32, 640, 640, 1030),
+        step(128, 640, 640, 8198),
+    ]
+
+
+TEXT = """# What GPUs should need
+
+Written by `python -m benchmarks.gpu_model`, which counts; **nothing here was measured on a GPU**. Expected is the
+longer of two times: that of moving all bytes once, and that of all operations, each at the limit that the maker
+publishes:
+
+{limits}
+
+In a network every operation counts as a launch of its own, of {launch:g} µs from Python (an estimate): where launching
+alone takes longer than the expected time, only a CUDA graph or fewer operations help, whatever the GPU. Real programs
+reach half to four fifths of the limits. What others published is theirs, with their own code.
+
+## Networks, one forward pass in bf16
+
+{networks}
+
+## Kernels of this repository, float32
+
+A step of the greedy transducer is three launches, and one for each layer of the LSTM; every 16 steps the host looks
+whether all is decoded, and nothing else waits. The tests of the emulated kernels count launches, allocations and
+waits, and hold them to bounds.
+
+{kernels}
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    columns = ["what", "launches", "GB", "10^9 operations", *(f"{d.name}, ms" for d in DEVICES)]
+    columns += ["launching alone, ms", "published, ms"]
+    head = [f"| {' | '.join(columns)} |", f"| --- | {' | '.join(['--:'] * (len(columns) - 1))} |"]
+    limits = (
+        f"- {d.name}: {d.bandwidth / 1e9:,.0f} GB/s, {d.float32 / 1e12:g} TFLOPS in float32, "
+        f"{d.bfloat16 / 1e12:g} in bf16"
+        for d in DEVICES
+    )
+    return TEXT.format(
+        limits="\n".join(limits),
+        launch=1e6 * LAUNCH_SECONDS,
+        networks="\n".join([*head, *(work.row() for work in networks())]),
+        kernels="\n".join([*head, *(work.row() for work in kernels())]),
+    )
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_model", description="Writes docs/gpu_model.md.")
+    parser.parse_args()
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()
