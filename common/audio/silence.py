@@ -25,7 +25,7 @@ MOST_DECAY_DB = 20.0
 STEADY_FRAMES = 50  # in which noise hardly changes, and speech does
 STEADY_DB = 6.0  # by which it changes at most
 STEADY_BELOW_DB = 13.0  # the loudest sound; steady sounds that are louder may be fricatives and vowels
-ONSET_DB = -40.0  # of full scale: a stream that is louder has begun, and a quieter one when it is no longer steady
+ONSET_DB = -40.0  # of full scale: what is louder is no noise before the first word, nor what rises by STEADY_BELOW_DB
 ONSET_FRAMES = 30  # in which a first sound becomes no louder: the loudest of it has been heard
 RISE_DB = 3.0  # by which it becomes louder
 SILENT_FRAMES = 5  # one after the other are a silence; fewer may be the closure of a stop
@@ -245,7 +245,8 @@ class StreamPauses:
         if self._held is None:
             return self._kept(frame_N, level, self._reference, is_steady=is_steady)
         self._held.append((frame_N, level, is_steady))
-        has_risen = lasting >= ONSET_DB or (quietest >= INAUDIBLE_DB and not is_steady)
+        audible = [each for each in self._levels if each >= INAUDIBLE_DB]
+        has_risen = lasting >= ONSET_DB or (bool(audible) and max(audible) - min(audible) >= STEADY_BELOW_DB)
         if math.isinf(self._risen) and not has_risen:
             if len(self._held) > STEADY_FRAMES + self._side:
                 passed = len(self._held.pop(0)[0])

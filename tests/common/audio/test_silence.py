@@ -185,11 +185,19 @@ def test_a_stream_is_cut_as_a_recording_whose_loudest_sound_comes_first(step):
     assert stream.pause == len(tone(1.0, None)) + 25
 
 
-@pytest.mark.parametrize("noise", [[None], [-100], [-85], [-60], [-100, None, -60]])
+@pytest.mark.parametrize("noise", [[None], [-100], [-85], [-60], [None, -60]])
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 1.0, 5.0])
 def test_what_is_before_the_first_word_of_a_stream_is_a_pause(noise, seconds):
     voice = [tone(0.05, -35), tone(0.2, -22), tone(0.1, -20), tone(0.05, -60), tone(0.3, -18), tone(0.3, -30)]
     check_stream([*(tone(seconds / len(noise), level) for level in noise), *voice], 801)
+
+
+@pytest.mark.parametrize("level", [-20, -45, -65])
+def test_a_quiet_voice_between_zeros_is_heard_from_its_first_word_on(level):
+    word = [tone(0.05, level - 15), tone(0.2, level), tone(0.1, level - 5), tone(0.3, None)]
+    samples_N = np.concatenate([tone(1.0, None), *word * 5])
+    found_N = np.concatenate([(stream := StreamPauses(KEEP)).feed(samples_N), stream.feed(samples_N[:0], last=True)])
+    assert len(found_N) == round(5 * 0.35 * RATE)
 
 
 @pytest.mark.parametrize("corpus", ["librispeech-mini", "digits"])
