@@ -44,7 +44,8 @@ def test_every_kernel_compiles_in_seconds_and_keeps_its_numbers_in_registers(arc
         assert time.process_time() - start < 5, name
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", kernel.log)))
         assert "registers" in kernel.log
-        assert spilled == 0 or any(rare in name for rare in RARE), f"{name}: {spilled} bytes"
+        most = 0 if any(hot in name for hot in HOT) else 64 if any(rare in name for rare in RARE) else 8
+        assert spilled <= most, f"{name}: {spilled} bytes"
         assert kernel.code.startswith(b"\x7fELF")
         assert kernel.symbol in kernel.code
 
