@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -39,6 +39,12 @@ from fastconformer.validation import evaluate
 class EvaluationConfig:
     """Which model to evaluate on what."""
 
+    USUAL: ClassVar = {
+        "Comparison": ("language", "normalize_text", "hypotheses"),
+        "Translation": ("source_language", "target_language"),
+        "Decoding": ("head", "beam"),
+        "Machine": ("device", "precision", "batch_size"),
+    }
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
     manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]

@@ -83,9 +83,11 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     texts = [run.texts(part.batch) for part in parts]
     counts = [own.counted(part.weights_B, learns_prompt=cfg.loss.learns_prompt)
               for own, part in zip(texts, parts, strict=True) if own is not None]  # fmt: skip
-    # Of all processes, as if the batch were not split: each has the mean over them.
-    counts_2 = torch.tensor(counts or [(0.0, 0.0)], device=run.world.device).sum(0)
-    tokens, labels = (run.world.mean(counts_2) if counts else counts_2).unbind()
+    tokens: Tensor | float
+    labels: Tensor | float
+    tokens, labels = map(sum, zip(*counts, strict=True)) if counts else (0.0, 0.0)
+    if counts and run.world.size > 1:  # as if the batch were not split: each process has the mean over them
+        tokens, labels = run.world.mean(torch.tensor([tokens, labels], device=run.world.device)).unbind()
     for i, part in enumerate(learner.each(parts)):
         share = Share(len(part.batch.indices) / len(batch.indices), tokens, labels)
         loss = objective(

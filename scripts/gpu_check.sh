@@ -5,8 +5,8 @@
 #   OUT=folder              gets the rows that are measured here; benchmarks/results has them anyway
 # A step that fails or outlasts its limit does not keep the others from running; the exit status is 1 then. At the end
 # stands what passed, what is slower than its rival and what to report. What no test on a CPU can see is here alone:
-# CUDA graphs, streams, pinned memory, fused optimisers, cuDNN, NCCL, the kernels of ctc and transducer, TF32 and the types of CUDA's
-# autocast; the rest of what a device asks of code is tested anywhere, on the device of tests/device. The step trainings
+# CUDA graphs, streams, pinned memory, fused optimisers, cuDNN, NCCL, our kernels, TF32 and the types of CUDA's autocast;
+# the rest of what a device asks of code is tested anywhere, on the device of tests/device. The step trainings
 # shows whether steps in fp16 wait, and trains vocoders with cuDNN's search. Only CUDA can show, and no step does: what
 # that search gains (cudnn_benchmark), recognition's copies beside the next batch, FSDP in bf16 on two GPUs. Without a GPU it
 # says so and exits with 0. Where a command may take ten minutes at most, four do it all, one right after the other,
@@ -137,8 +137,8 @@ for step in "${steps[@]}"; do
   if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
   run_step "$name" "$limit" "$arguments"
 done
+echo "gpu_check: docs/gpu_model.md says what A100, H100 and L4 should need, beside published times"
 printf '%s\n' "gpu_check:" "${summary[@]}"
-echo "gpu_check: what A100, H100 and L4 should need, by count, beside published times: docs/gpu_model.md"
 slow="$(slow_rows)"
 [ -z "$slow" ] || printf '%s\n' "slower than what it is compared with:" "$slow"
 if [ $failed = 1 ] || [ -n "$slow" ]; then

@@ -59,12 +59,10 @@ class GpuMachine:
         for name in ("gpu_check.sh", "gpu_slow.py", "help.sh", "setup.sh"):
             shutil.copy(SCRIPTS / name, folder / "scripts")
         self.script = folder / "scripts" / "gpu_check.sh"
-        sanitizer = folder / "ctc/csrc/test/sanitize_cuda.sh"
-        sanitizer.parent.mkdir(parents=True)
-        sanitizer.write_text('echo "$0 $*" >> "$ASKED"\n')
         (folder / "tests" / "test_gpu.py").write_text("@pytest.mark.gpu")
         (folder / "tests" / "test_cpu.py").write_text("")
         self.write("nvidia-smi", "#!/usr/bin/env bash\n")
+        self.write("compute-sanitizer", '#!/usr/bin/env bash\necho "$0 $*" >> "$ASKED"\n')
         self.write("python", PYTHON)
 
     def write(self, name: str, text: str) -> None:
