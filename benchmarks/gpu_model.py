@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
+import torch._dynamo  # makes its tables of torch's functions before some are replaced below
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -229,7 +230,7 @@ def page() -> str:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_model", description="Writes docs/gpu_model.md.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     PAGE.write_text(page())
 

@@ -55,22 +55,22 @@ def behind(model, voice):
 
 
 def engine_of(running) -> Triton:
-    return running.gateway._triton
+    return running.gateway.triton
 
 
 def group_of(engine: Triton) -> list[str]:
     """The processes of the server and of the stub of its back end."""
-    command = ["ps", "-o", "stat=,pid=", "-g", str(engine._process.pid)]
+    command = ["ps", "-o", "stat=,pid=", "-g", str(engine.process.pid)]
     told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
     return [line for line in told if not line.startswith("Z")]
 
 
 def assert_nothing_is_left(engine: Triton) -> None:
     assert not engine.runs()
-    assert not engine._folder.path.exists()
-    assert not list(MEMORY.glob(f"{engine._folder.path.name}*"))
+    assert not engine.folder.path.exists()
+    assert not list(MEMORY.glob(f"{engine.folder.path.name}*"))
     ends = time.monotonic() + 10
-    while engine._process is not None and group_of(engine):
+    while engine.process is not None and group_of(engine):
         assert time.monotonic() < ends
         time.sleep(0.05)
 
@@ -173,12 +173,12 @@ def test_triton_itself_can_be_asked_and_says_what_is_wrong(behind):
 def test_without_its_engine_the_server_is_not_ready_and_says_so(model, clips):
     with served(ServeConfig(asr=model, engine="triton", port=0)) as running:
         engine = engine_of(running)
-        folder = engine._folder.path
+        folder = engine.folder.path
         assert running.ask("GET", "/health")[0] == 200
         assert len(group_of(engine)) > 1
         assert list(MEMORY.glob(f"{folder.name}*"))
-        engine._process.kill()
-        engine._process.wait()
+        engine.process.kill()
+        engine.process.wait()
         status, body = running.transcribe(clips[0].read_bytes())
         assert status == 503
         assert "Triton does not answer" in body.decode()
@@ -196,7 +196,7 @@ def test_a_model_that_triton_cannot_load_is_named(tmp_path):
         engine.start(told.append)
     assert told == []
     assert not engine.runs()
-    assert not engine._folder.path.exists()
+    assert not engine.folder.path.exists()
 
 
 def test_without_the_wheel_or_the_library_of_python_it_says_what_to_install(monkeypatch, tmp_path):
@@ -224,7 +224,7 @@ def test_a_port_that_is_taken_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EngineAbsentError, match=rf"port {port} of 127\.0\.0\.1: Address already in use"):
-            program._free((0, port, 0))
+            program.free((0, port, 0))
 
 
 def test_ports_that_cannot_be_are_refused():
@@ -238,7 +238,7 @@ def test_a_model_of_the_hub_is_what_triton_gets(monkeypatch, tmp_path):
     monkeypatch.setattr(program, "find_wheel", lambda: None)
     monkeypatch.setattr(program, "find_python", lambda: ("", []))
     monkeypatch.setattr(program.hub, "located", lambda name: {Path("one/model"): tmp_path / "m.nemo"}.get(name, name))
-    assert Triton(Served(Path("one/model"), 8, 1, "cpu", 20.0, 32))._source == tmp_path / "m.nemo"
+    assert Triton(Served(Path("one/model"), 8, 1, "cpu", 20.0, 32)).source == tmp_path / "m.nemo"
     with pytest.raises(ModelError, match=r"gone\.onnx: no such file"):
         Triton(Served(Path("gone.onnx"), 8, 1, "cpu", 20.0, 32))
 
