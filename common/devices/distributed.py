@@ -32,6 +32,7 @@ class Pulse:
         self._store.set_timeout(timedelta(seconds=10 * BEAT))
         self._store.set(f"host {rank}", socket.gethostname())
         self._ends = threading.Event()
+        self._silent: list[int] = []
         self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
         self._thread.start()
 
@@ -48,6 +49,9 @@ class Pulse:
         if error is not None:
             with contextlib.suppress(RuntimeError):
                 self._store.set(f"end {self.rank}", "")
+                if self.rank == 0 and self._silent:  # it may keep the store, in which the others look now, too
+                    looking = [f"end {rank}" for rank in range(1, self.size) if rank not in self._silent]
+                    self._store.wait(looking, timedelta(seconds=40 * BEAT))
 
     def lost(self) -> str:
         """Which other processes are stopped or dead, by rank and host, or ended by an error of theirs; "" for none.
@@ -58,7 +62,7 @@ class Pulse:
         try:
             before = self._beats(others)
             time.sleep(5 * BEAT)
-            silent = [rank for rank, beat in self._beats(others).items() if beat == before[rank]]
+            silent = self._silent = [rank for rank, beat in self._beats(others).items() if beat == before[rank]]
             ended = [rank for rank in silent if self._store.check([f"end {rank}"])]
             named = [
                 f"rank {rank} on {self._store.get(f'host {rank}').decode()}"
