@@ -34,7 +34,7 @@ def write_kernels(library: native.NativeLibrary, folder: Path) -> Path:
     names = kernels.names(library, loaded)
     (folder / "sm_90").mkdir(parents=True, exist_ok=True)
     for name in names:
-        (folder / kernels.file_of(name, 90)).write_text(f"emulated\n{name}")
+        (folder / kernels.file_of(name, 90)).write_text(f"{name}\n{name}")
     table = "".join(f'    {{"{name}", emulator::run<{name}>}},\n' for name in names)
     source = folder / "kernels.cpp"
     source.write_text(
@@ -75,12 +75,17 @@ def sanitize_lattices(library: native.NativeLibrary, folder: Path, count: int) -
         assert "all passed" in done.stdout
 
 
+def kernels_folder(library: native.NativeLibrary) -> Path:
+    """Where the emulated driver, the files of its kernels and a copy of the library are kept."""
+    return library.cpu.with_name(f"emulated-{library.digest()[:16]}")
+
+
 def kernels_of(library: native.NativeLibrary) -> ctypes.CDLL:
     """A copy of a library that launches emulated kernels, compiled once for their source and kept beside it.
 
     A copy, because what has been loaded once keeps its driver.
     """
-    folder = library.cpu.with_name(f"emulated-{library.digest()[:16]}")
+    folder = kernels_folder(library)
     if not folder.exists():
         with TemporaryDirectory(dir=library.cpu.parent) as name:
             written = Path(name) / "it"
@@ -95,8 +100,7 @@ def kernels_of(library: native.NativeLibrary) -> ctypes.CDLL:
 def counts_of(library: native.NativeLibrary) -> Counts:
     """What the emulated driver of a library was asked for since the last call."""
     found = Counts()
-    folder = library.cpu.with_name(f"emulated-{library.digest()[:16]}")
-    ctypes.CDLL(str(folder / "driver.so")).emulator_counts(ctypes.byref(found))
+    ctypes.CDLL(str(kernels_folder(library) / "driver.so")).emulator_counts(ctypes.byref(found))
     return found
 
 

@@ -28,7 +28,7 @@ from common.data.entries import (
     text_of,
 )
 from common.data.tables import NAMES
-from common.files.atomic import is_file
+from common.files.atomic import files_below, is_file
 
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _BEFORE_VALUE = re.compile(r"\s*:\s*")
@@ -140,13 +140,18 @@ def _objects(path: Path, root: Path | None, items: Iterable[tuple[int, Any]], *,
     return parsed(path, items, parse)
 
 
+def transcripts_below(folder: Path) -> list[Path]:
+    """LibriSpeech's, in the order of their names."""
+    return sorted(path for path in files_below(folder) if path.name.endswith(".trans.txt"))
+
+
 def read_librispeech(path: Path, root: Path | None) -> Entries:
     """LibriSpeech as downloaded, whole or any folder of it; `root` is not used.
 
     Where words end is in `<subset>.word_times.jsonl` beside the subset of a synthetic corpus.
     """
     word_ends: dict[Path, dict[str, tuple[float, ...]]] = {}
-    for transcripts in sorted(path.rglob("*.trans.txt")):
+    for transcripts in transcripts_below(path):
         subset = transcripts.absolute().parents[2]
         if subset not in word_ends:
             word_ends[subset] = _read_word_ends(subset.parent / f"{subset.name}.word_times.jsonl")

@@ -6,10 +6,10 @@ of, as JSON. Plans of an epoch touch the durations alone. A list is pickled as t
 is first used, so processes share its pages, and none has objects of its own.
 """
 
+import hashlib
 import json
 import math
 import mmap
-import os
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -229,22 +229,27 @@ class Builder:
     def finish(self, path: Path | None = None, about: dict[str, Any] | None = None) -> Index:
         """The index, in memory or as a file that appears when it is whole. Raises OSError."""
         told = json.dumps(about).encode() if about else b""
-        header = _HEADER.pack(_MAGIC, VERSION, RECORD.itemsize, self.count, self._written, len(told), os.urandom(16))
-        for part in self._parts:
-            part.seek(0)
+        key = hashlib.blake2b(told, digest_size=16)  # of the content: ranks that could not lock write the same list
+        for block in self._blocks():
+            key.update(block)
+        header = _HEADER.pack(_MAGIC, VERSION, RECORD.itemsize, self.count, self._written, len(told), key.digest())
         try:
             if path is None:
-                return Index(b"".join([header, *(part.read() for part in self._parts), told]))
+                return Index(b"".join([header, *self._blocks(), told]))
             with written_whole(path) as file:
                 file.write(header)
-                for part in self._parts:
-                    while block := part.read(1 << 20):
-                        file.write(block)
+                file.writelines(self._blocks())
                 file.write(told)
             return Index(path)
         finally:
             for part in self._parts:
                 part.close()
+
+    def _blocks(self) -> Iterator[bytes]:
+        for part in self._parts:
+            part.seek(0)
+            while block := part.read(1 << 20):
+                yield block
 
 
 def _split(path: str) -> tuple[str, str]:

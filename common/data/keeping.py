@@ -6,17 +6,16 @@ read. It may be removed at any time.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from common.data.index import Builder, Index, IndexFileError
+from ctc.native.library import alone, cache_folder
 
 LONG_BYTES = 1 << 22  # of the files of a list, from which on its index is kept: some 20,000 lines
 _END = 1 << 16  # bytes that are compared at either end of a file
@@ -42,7 +41,7 @@ def kept(
     name = f".{called}.{hashlib.blake2b(used.encode(), digest_size=4).hexdigest()}.index"
     about = {"files": [list(one) for one in state], "options": used}
     path = _writable(place.absolute().parent, used) / name
-    with _locked(path):
+    with alone(path.with_suffix(".lock")):
         with contextlib.suppress(OSError, IndexFileError, ValueError):
             index = Index(path)
             known = index.about
@@ -84,19 +83,6 @@ def _state(file: Path) -> tuple[str, int, int, int]:
 def _writable(folder: Path, used: str) -> Path:
     if os.access(folder, os.W_OK):
         return folder
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    own = home / "speech-models" / hashlib.blake2b(f"{folder} {used}".encode(), digest_size=8).hexdigest()
-    try:
-        own.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp())
+    own = cache_folder() / hashlib.blake2b(f"{folder} {used}".encode(), digest_size=8).hexdigest()
+    own.mkdir(parents=True, exist_ok=True)
     return own
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process at a time, where the file system can."""
-    with path.with_suffix(".lock").open("wb") as file:
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

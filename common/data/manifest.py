@@ -43,7 +43,7 @@ from common.data.entries import Entries, Entry, ManifestError
 from common.data.index import Builder, Index, IndexFileError, Utterances
 from common.data.keeping import kept
 from common.data.utterance import Utterance
-from common.files.atomic import decoded, found_file
+from common.files.atomic import decoded, files_below, found_file
 from common.files.stores import Stored
 
 __all__ = [
@@ -281,7 +281,7 @@ def _place(utterance: Utterance, folder: Path) -> str:
 def _files(path: Path, format: str) -> list[Path]:
     """All files that a list of this format is read from."""
     if format == "librispeech":
-        transcripts = sorted(path.rglob("*.trans.txt"))
+        transcripts = formats.transcripts_below(path)
         subsets = {transcript.absolute().parents[2] for transcript in transcripts}
         return [*transcripts, *(subset.parent / f"{subset.name}.word_times.jsonl" for subset in sorted(subsets))]
     if format == "kaldi":
@@ -297,7 +297,7 @@ def _detected(path: Path) -> str:
     if path.is_dir():
         if (path / "metadata.csv").is_file():
             return _detected(path / "metadata.csv")
-        if next(path.rglob("*.trans.txt"), None):
+        if any(file.name.endswith(".trans.txt") for file in files_below(path)):
             return "librispeech"
         if (path / "wav.scp").is_file():
             return "kaldi"

@@ -9,6 +9,7 @@ import numpy as np
 
 from common.audio import waveform
 from common.config import check_not_negative, check_shares
+from common.files.atomic import files_below
 
 _SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3")
 
@@ -112,7 +113,7 @@ def recordings(places: tuple[Path, ...]) -> tuple[Path, ...]:
     """The files, and all below the folders, in their order. Raises AudioError where there is none."""
     found: list[Path] = []
     for place in places:
-        inside = sorted(path for path in place.rglob("*") if path.suffix.lower() in _SUFFIXES) if place.is_dir() else []
+        inside = sorted(path for path in files_below(place) if path.suffix.lower() in _SUFFIXES)
         if not inside and not place.is_file():
             raise waveform.AudioError(f"{place}: {'no recording in it' if place.is_dir() else 'no such file'}")
         found += inside or [place]

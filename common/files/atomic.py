@@ -71,6 +71,19 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files in a folder, through links to other folders too, each of which is gone through once."""
+    known = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        found = Path(place).stat()
+        if (found.st_dev, found.st_ino) in known:
+            folders.clear()
+            continue
+        known.add((found.st_dev, found.st_ino))
+        folders.sort()  # so that all machines come to a folder by the same way
+        yield from (Path(place) / name for name in names)
+
+
 def found_file(path: Path) -> Path | None:
     """The file that `path` means; None where there is none.
 

@@ -107,12 +107,15 @@ struct Kernel {
         file = d.folder + "/sm_" + std::to_string(architecture) + "/" + file + ".cubin";
         std::string code = content(file);
         if (code.empty() && d.make && d.make(name.c_str(), architecture, file.c_str()) == 0) code = content(file);
-        const size_t symbol = code.rfind('\n');  // stands behind the code
+        if (code.empty()) return nullptr;
         Module module = nullptr;
         Function function = nullptr;
-        if (symbol == std::string::npos || d.cuModuleLoadData(&module, code.data()) != 0 ||
-            d.cuModuleGetFunction(&function, module, code.c_str() + symbol + 1) != 0)
+        int status = d.cuModuleLoadData(&module, code.data());
+        if (status == 0) status = d.cuModuleGetFunction(&function, module, code.c_str() + code.rfind('\n') + 1);
+        if (status != 0) {
+            fprintf(stderr, "%s: libcuda answers with %d to %s\n", name.c_str(), status, file.c_str());
             return nullptr;
+        }
         functions.emplace_back(context, function);
         return function;
     }
@@ -121,6 +124,8 @@ struct Kernel {
     const Kernel* next;
 
   private:
+    // Code, and its symbol in a line behind it; empty where it is not there or, because the code does not name that
+    // symbol, not whole: a computer that stops may leave a part.
     static std::string content(const std::string& path) {
         std::string all;
         FILE* const file = fopen(path.c_str(), "rb");
@@ -128,7 +133,9 @@ struct Kernel {
         char part[1 << 16];
         for (size_t count; (count = fread(part, 1, sizeof part, file)) > 0;) all.append(part, count);
         fclose(file);
-        return all;
+        const size_t end = all.rfind('\n'), symbol = end + 1;
+        const bool is_whole = end != std::string::npos && symbol < all.size() && all.find(all.substr(symbol)) < end;
+        return is_whole ? all : std::string();
     }
 
     mutable std::vector<std::pair<Context, Function>> functions;

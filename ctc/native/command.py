@@ -39,7 +39,13 @@ def command_line(*libraries: NativeLibrary) -> None:
                     if architectures and not options["sanitize"] and library.sources("cuda_*.cuh")
                     else None
                 )
-                if loaded is not None:
-                    print(f"kernels in {kernels.keep_all(library, loaded, architectures)}")
+                if loaded is None:
+                    continue
+                missing = {a: kernels.why_missing(library, a) for a in architectures} if wanted == "present" else {}
+                for architecture, why in missing.items():
+                    if why:  # slower paths serve
+                        print(f"not built: kernels for sm_{architecture}: {why}")
+                if usable := [a for a in architectures if not missing.get(a)]:
+                    print(f"kernels in {kernels.keep_all(library, loaded, usable)}")
     except BuildError as error:
         sys.exit(str(error))

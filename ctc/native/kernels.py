@@ -10,6 +10,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -135,15 +136,21 @@ def _why_not_kept(library: NativeLibrary, kernel: str, architecture: int, file: 
 
 def keep(library: NativeLibrary, kernel: str, architecture: int, file: Path) -> None:
     """Compiles a kernel to `file`, once for all processes: its code, and its symbol in a line behind it."""
-    if file.exists():
+    if _is_whole(file):
         return
     with alone(file.with_suffix(".lock")):
-        if file.exists():
+        if _is_whole(file):
             return
         found = compiled(library, kernel, architecture)
         written = file.with_suffix(f".{os.getpid()}")
         written.write_bytes(found.code + b"\n" + found.symbol)
         written.replace(file)
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether the code names the symbol behind it, as `cuda_driver.h` asks: a computer that stops may leave a part."""
+    code, _, symbol = file.read_bytes().rpartition(b"\n") if file.exists() else (b"", b"", b"")
+    return bool(symbol) and symbol in code
 
 
 def compiled(library: NativeLibrary, kernel: str, architecture: int) -> CompiledKernel:
@@ -192,10 +199,11 @@ def compiler() -> ctypes.CDLL | None:
 
 
 def _candidates() -> Iterator[Path]:
-    site = [Path(folder) for folder in sys.path if folder.endswith("-packages")]
+    installed = [Path(folder) for folder in sys.path if folder]
     toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
     patterns = ("torch/lib/libnvrtc*.so*", "nvidia/*/lib/libnvrtc.so.*")
-    for place, pattern in [*((s, p) for p in patterns for s in site), (toolkit, "lib64/libnvrtc.so")]:
+    others = [(Path(sys.prefix), "lib/libnvrtc.so*"), (toolkit, "lib64/libnvrtc.so*")]  # Conda's; images have no link
+    for place, pattern in [*((i, p) for p in patterns for i in installed), *others]:
         yield from sorted(
             (p for p in place.glob(pattern) if ".alt." not in p.name and "builtins" not in p.name), reverse=True
         )
@@ -233,4 +241,4 @@ def present_architectures() -> list[int]:
         return []
     command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
     done = subprocess.run(command, text=True, capture_output=True, check=False)
-    return sorted({int(line.replace(".", "")) for line in done.stdout.split()}) if done.returncode == 0 else []
+    return sorted({int(a + b) for a, b in re.findall(r"^(\d+)\.(\d)$", done.stdout, re.MULTILINE)})

@@ -2,10 +2,13 @@
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import platform
+import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -84,8 +87,28 @@ def can_write(folder: Path) -> bool:
 
 
 def cache_folder() -> Path:
-    """The folder in which this user's programs keep what they can make again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "speech-models"
+    """The folder in which this user's programs keep what they can make again, theirs alone where it is a temporary one.
+
+    It is one where no other can be written to, as in a container whose user has no home.
+    """
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "speech-models"  # noqa: PTH111
+    with contextlib.suppress(OSError):
+        if usual.is_absolute():  # there is a home
+            usual.mkdir(parents=True, exist_ok=True)
+            if os.access(usual, os.W_OK):
+                return usual
+    return _temporary_folder()
+
+
+@functools.cache
+def _temporary_folder() -> Path:
+    temporary = Path(tempfile.gettempdir()) / f"speech-models-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        found = temporary.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+            return temporary
+    return Path(tempfile.mkdtemp(prefix="speech-models-"))
 
 
 @contextlib.contextmanager

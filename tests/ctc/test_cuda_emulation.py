@@ -1,6 +1,8 @@
 """The tests of the loss once more, on the source of the CUDA kernels, which an emulator runs on the processor."""
 
 import ctypes
+import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from ctc._library import LIBRARY
 from ctc._loss_library import LossOptions, TargetLabels, problem_of
 from ctc.alignment import Spans, viterbi_native
 from ctc.greedy import _unpack
+from ctc.native import kernels as native_kernels
 from tests import emulation
 from tests.ctc.losses import ours, random_batch, relative_error
 from tests.ctc.test_c_interface import INVALID_VALUE, CtcOptions, expected, ints, normal
@@ -381,3 +384,25 @@ def test_a_second_backward_in_place_is_refused():
     torch.autograd.grad(loss, x, retain_graph=True)
     with pytest.raises(RuntimeError, match="a second backward needs the logits, which in_place=True has overwritten"):
         torch.autograd.grad(loss, x)
+
+
+def test_a_kernel_that_cannot_be_loaded_is_made_anew_or_told(tmp_path, monkeypatch, capfd):
+    for file in emulation.kernels_folder(LIBRARY).iterdir():
+        if file.is_file():
+            shutil.copyfile(file, tmp_path / file.name)
+    (tmp_path / "sm_90").mkdir()
+    names = native_kernels.names(LIBRARY, loaded := ctypes.CDLL(str(tmp_path / LIBRARY.cpu.name)))
+    for name, damage in zip(names, itertools.cycle((b"", b"cut\n", b"cut")), strict=False):
+        (tmp_path / native_kernels.file_of(name, 90)).write_bytes(damage)
+    made = lambda _, name, *__: native_kernels.CompiledKernel(name.encode(), name.encode(), "")  # noqa: E731
+    monkeypatch.setattr(native_kernels, "compiled", made)
+    own = native_kernels.use(LIBRARY, loaded, folder=tmp_path, driver=tmp_path / "driver.so")
+    emulation.emulate(monkeypatch, _cuda_library, own)
+    logits, targets, frames, labels = random_batch(12, 3, 8, 2)
+    arguments = TargetLabels(targets, frames, labels, 3)
+    assert _cuda_library.run(logits, arguments, LossOptions(reduction="none"), None).isfinite().all()
+    scaling = native_kernels.file_of("scale_kernel<float>", 90)
+    (tmp_path / scaling).write_text("another\nanother")
+    with pytest.raises(RuntimeError, match="answered with status"):
+        _cuda_library.scale(logits, torch.ones(2) * 2)
+    assert f"scale_kernel<float>: libcuda answers with 500 to {tmp_path / scaling}" in capfd.readouterr().err

@@ -29,6 +29,7 @@ from common.data.shards.tar import Damage, members
 from common.data.tables import NAMES, read_kaldi
 from common.data.utterance import Utterance
 from common.files import columns, stores
+from common.files.atomic import files_below
 from common.files.stores import Stored
 
 _RANGE = re.compile(r"(?:\{|\(|\[|<|_OP_)(?:(\d+)\.\.(\d+)|([^{}()\[\]<>]*,[^{}()\[\]<>]*))(?:\}|\)|\]|>|_CL_)")
@@ -87,8 +88,9 @@ def _other(path: Path) -> Iterator[Found]:
         yield from _kaldi(path)
     elif path.is_dir():
         cuts = sorted([*path.glob("cuts.*.jsonl"), *path.glob("cuts.*.jsonl.gz")])
-        tables = sorted([*path.rglob("*.parquet"), *path.rglob("*.arrow")])
-        tars = sorted(path.rglob("*.tar"))
+        files = sorted(files_below(path))
+        tables = [file for file in files if file.suffix in (".parquet", ".arrow")]
+        tars = [file for file in files if file.suffix == ".tar"]
         lists = sorted([*path.glob("tarred_audio_manifest.json"), *path.glob("sharded_manifests/*.json")])
         if cuts:
             for one in cuts:

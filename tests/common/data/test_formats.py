@@ -340,3 +340,17 @@ def test_columns_of_a_table_are_named_after_its_file(tmp_path):
     ):
         with pytest.raises(ManifestError, match=told):
             read_manifest(f"{tmp_path}/m.csv?{named}")
+
+
+def test_subsets_of_librispeech_may_be_links_and_links_may_go_round(tmp_path):
+    chapter = tmp_path / "disk" / "dev-clean" / "1" / "2"
+    chapter.mkdir(parents=True)
+    soundfile.write(chapter / "1-2-0000.flac", np.zeros(8000), 16000)
+    (chapter / "1-2.trans.txt").write_text("1-2-0000 A WORD\n")
+    corpus = tmp_path / "LibriSpeech"
+    corpus.mkdir()
+    (corpus / "dev-clean").symlink_to(chapter.parents[1])
+    (corpus / "round").symlink_to(corpus)
+    (utterance,) = read_manifest(corpus).utterances
+    assert (utterance.id, utterance.text) == ("1-2-0000", "A WORD")
+    assert utterance.audio == corpus / "dev-clean" / "1" / "2" / "1-2-0000.flac"

@@ -74,9 +74,20 @@ def test_a_file_that_is_cut_or_another_is_no_index(tmp_path):
     builder = Builder()
     builder.add(Utterance(id="b", audio=Path("a"), seconds=1.0, text="x"))
     builder.finish(tmp_path / "i")
+    assert index.key != Index(tmp_path / "i").key
     assert index[0].id == "a"  # what is open stays as it was
     with pytest.raises(IndexFileError, match="was written anew while it was being used"):
         pickle.loads(opened)[0]
+
+
+def test_ranks_that_write_the_same_list_do_not_disturb_each_other(tmp_path):
+    """As on a file system without locks: the second takes the place of the first one's file."""
+    opened = []
+    for _ in range(2):
+        builder = Builder()
+        builder.add(Utterance(id="a", audio=Path("a"), seconds=1.0, text="x"))
+        opened.append(pickle.dumps(builder.finish(tmp_path / "i", {"files": []})))
+    assert [pickle.loads(one)[0].id for one in opened] == ["a", "a"]
 
 
 @pytest.fixture
@@ -108,6 +119,14 @@ def test_a_long_list_is_read_once_and_again_when_it_or_the_way_it_is_read_is_ano
     manifest.with_name("n").rename(manifest)
     with pytest.raises(OSError):
         read_manifest(manifest, on_error="skip", root=manifest.parent)
+
+
+def test_a_lock_of_another_user_does_not_keep_a_list_from_being_read(manifest):
+    read_manifest(manifest, on_error="skip")
+    (lock,) = manifest.parent.glob(".*.lock")
+    lock.unlink()
+    lock.mkdir()  # cannot be opened, not even by root
+    assert len(read_manifest(manifest, on_error="skip").utterances) == 9
 
 
 def test_texts_that_were_spelled_once_are_kept_with_the_letters_that_are_no_labels(manifest):

@@ -12,7 +12,7 @@ import pytest
 import ctc
 from ctc import _cuda_library
 from ctc._library import LIBRARY
-from ctc.native import NativeLibrary, find_compiler, kernels, load
+from ctc.native import NativeLibrary, command_line, find_compiler, kernels, load
 from fastconformer.transducer._library import LIBRARY as TRANSDUCER
 
 needs_nvrtc = pytest.mark.skipif(kernels.compiler() is None, reason="no NVRTC: pip install nvidia-cuda-nvrtc")
@@ -113,3 +113,54 @@ def test_without_a_driver_a_launch_is_answered_with_a_status(copy: ctypes.CDLL, 
     arguments = (numbers, None, one, one, one, 5, 1, numbers, memory, CtcOptions(loc=1))
     assert copy.compute_ctc_loss(*arguments) == EXECUTION_FAILED
     assert _cuda_library.declare(copy).ctc_greedy_cuda_workspace(2, 3) > 0
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "target/nvidia/cu13/lib/libnvrtc.so.13",
+        "target/torch/lib/libnvrtc-0a.so.12",
+        "prefix/lib/libnvrtc.so.12",
+        "cuda/lib64/libnvrtc.so.12",
+    ],
+)
+def test_nvrtc_is_found_wherever_installers_put_it(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / place).parent.mkdir(parents=True)
+    (tmp_path / place).touch()
+    monkeypatch.setattr(kernels.sys, "path", ["", str(tmp_path / "target")])
+    monkeypatch.setattr(kernels.sys, "prefix", str(tmp_path / "prefix"))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
+    assert list(kernels._candidates()) == [tmp_path / place]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x7fELF\n", b"\x7fELF\nscale", b"scale"])
+def test_a_kernel_of_which_a_part_was_kept_is_made_anew(damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kernels, "compiled", lambda *_: kernels.CompiledKernel(b"code of scale", b"scale", ""))
+    file = tmp_path / "scale.cubin"
+    file.write_bytes(damage)
+    kernels.keep(LIBRARY, "scale", 90, file)
+    assert file.read_bytes() == b"code of scale\nscale"
+
+
+@needs_compiler
+def test_a_build_where_the_gpu_at_hand_can_have_no_kernels_says_so_and_succeeds(
+    copy: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(kernels, "compiler", lambda: None)
+    monkeypatch.setattr(kernels, "present_architectures", lambda: [70, 90])
+    monkeypatch.setattr(kernels.sys, "argv", ["build"])
+    command_line(LIBRARY)
+    told = capsys.readouterr().out
+    assert "not built: kernels for sm_70: its kernels need compute capability 7.5" in told
+    assert "not built: kernels for sm_90: NVRTC, which compiles kernels, is missing" in told
+    monkeypatch.setattr(kernels.sys, "argv", ["build", "--cuda", "all"])
+    with pytest.raises(SystemExit, match="NVRTC, which compiles kernels, is missing"):
+        command_line(LIBRARY)
+
+
+def test_gpus_whose_driver_knows_no_capability_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    told = tmp_path / "nvidia-smi"
+    told.write_text("#!/bin/sh\nprintf '9.0\\n[N/A]\\n12.0\\n9.0\\n'\n")
+    told.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert kernels.present_architectures() == [90, 120]

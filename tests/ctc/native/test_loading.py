@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from ctc.native import build, find_compiler, load
-from ctc.native.library import cache_folder
+from ctc.native.library import _temporary_folder, cache_folder
 from tests.ctc.native.product import write_product
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
@@ -107,3 +108,23 @@ def test_a_library_that_was_cut_short_is_one_line(tmp_path: Path, capfd: pytest.
     assert told.startswith(f"product: {library.cpu} cannot be loaded: ")
     assert told.endswith(f"; going on without it; {library.command} --force builds it again\n")
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("home", ["/dev/null", "~"])
+def test_without_a_home_the_cache_is_a_temporary_folder_of_the_user(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", home))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = tmp_path / f"speech-models-{os.getuid()}"
+    assert fresh_cache_folder() == own
+    assert fresh_cache_folder() == own, "for all processes"
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o777)
+    assert fresh_cache_folder() != own, "others could put code into it"
+
+
+def fresh_cache_folder() -> Path:
+    _temporary_folder.cache_clear()
+    return cache_folder()
