@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> int:
     """Runs a command; the exit status."""
     if not arguments or arguments[0] not in COMMANDS:
         if not {"-h", "--help", "--help-all"} & set(arguments[:1]):
-            found = arguments[0] if arguments else "nothing"
+            found = arguments[0] if arguments else "no command"
             raise config.ConfigError(f"{found}: expected one of {', '.join(COMMANDS)}; see --help")
         print(__doc__)
         return 0
