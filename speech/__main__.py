@@ -72,9 +72,10 @@ def train(arguments: list[str]) -> None:
     from speech.trainings import training_of
 
     named = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if named is None and HELP & set(arguments):
-        return print(__doc__)
     if named is None:
+        if HELP & set(arguments):
+            print(__doc__)
+            return
         raise ConfigError("train: no configuration; name one, such as jasper/toy or configs/jasper/digits.toml")
     _run(training_of(Path(named)), arguments)
 
@@ -84,7 +85,8 @@ def info(arguments: list[str]) -> None:
     from speech.info import described
 
     if HELP & set(arguments):
-        return print(__doc__)
+        print(__doc__)
+        return
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise ConfigError(f"info: found {' '.join(arguments) or 'nothing'}; expected one model")
     for name, value in described(arguments[0]):
@@ -135,7 +137,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the command that the first argument names. Ends with status 2 for another word."""
     word, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if word in HELP:
-        return print(__doc__)
+        print(__doc__)
+        return
     from common.runs.checkpoint import CheckpointError
     from trt.facts import ModelError
 
