@@ -72,7 +72,7 @@ def test_the_usual_options_are_options_of_some_command():
     [
         (InferenceConfig, "  --format                   Output format (text, json, srt, vtt) [text]"),
         (InferenceConfig, "  --decoding.beam            Label sequences kept by the beam search [0]"),
-        (RunConfig, "  --target_language          Language that is written; by default the one that is spoken"),
+        (RunConfig, "  --target_language          Language that is written"),
         (SpeakingConfig, "  --pace                     Speed as a factor: 2 is twice as fast [1.0]"),
         (SpeakingConfig, "  --output, -o               Folder of the sound files [output]"),
     ],
