@@ -98,7 +98,8 @@ def manual(
         lines += (
             ["", f"{heading}:", *(_line(flag, whole=whole or bool(flag.positional)) for flag in some)] if some else []
         )
-    return "\n".join([*lines, *([] if whole else ["", f"--help-all: all {len(listed)} options, each in full"])])
+    count = f"all {len(listed)} options, each" if len(listed) > 1 else "its option"
+    return "\n".join([*lines, *([] if whole else ["", f"--help-all: {count} in full"])])
 
 
 def unknown(cls: type[Any], arguments: Sequence[str]) -> str | None:
@@ -135,8 +136,17 @@ def told_of(boxed: str) -> str:
     )
     parts = [" ".join(part.split()) for part in re.split(r"-{6,}", text)]
     said = "; ".join(re.sub(r"^Error parsing \w+: ", "", part) for part in parts if part and not re.match(titles, part))
-    said = re.sub(r"^Missing from .*?: (\S+) (.*?)\.? \(required\)", r"\1 is missing: \2; see --help", said)
+    if missing := re.match(r"Missing from .*?: (.*) \(required\)", said):
+        return _missing(missing[1].split(" (required) "))
     return re.sub(r"^Unrecognized options: (.*)", r"not expected: \1; see --help", said)
+
+
+def _missing(told: Sequence[str]) -> str:
+    """What to say of arguments that must be given; each is told as its names and its help."""
+    names = [re.sub(r"^-\w \S+, ", "", one).split(" ")[0] for one in told]
+    if len(told) > 1 or names[0].startswith("-"):
+        return f"{', '.join(names)}: missing; see --help"
+    return f"{names[0]} is missing: {told[0].removeprefix(names[0]).strip(' .')}; see --help"
 
 
 def program() -> str:

@@ -9,7 +9,8 @@
     speech info MODEL                    what a model is, and what takes it
     speech data write MANIFEST --out D   shards: written, indexed in place, checked, repaired
 
-Flags after these are those of the command that does the work: `speech transcribe MODEL --help` lists them.
+Flags after these are those of the command that does the work, and `speech transcribe MODEL --help` or `speech train
+jasper/toy --help` lists the usual ones, `--help-all` all of them.
 """
 
 import runpy
@@ -29,6 +30,7 @@ TRANSCRIBE = {
 # A command that transcribes ends with the error rate where there are references.
 EVALUATE = TRANSCRIBE | {"jasper": "jasper.evaluation", "fastconformer": "fastconformer.evaluation"}
 FLAGS = {"-o": "--out"}  # of the export
+HELP = {"-h", "--help", "--help-all"}
 
 
 def transcribe(arguments: list[str]) -> None:
@@ -45,7 +47,7 @@ def speak(arguments: list[str]) -> None:
     """Texts to sound."""
     voice, rest = _taken(arguments, "--voice")
     if voice is None:
-        if {"--help", "-h"} & set(arguments):
+        if HELP & set(arguments):
             return _run("fastpitch.inference", arguments)
         raise ConfigError("speak: no voice; name one with --voice: a packed voice, or an acoustic model with --vocoder")
     if voice.endswith(".onnx"):
@@ -71,6 +73,9 @@ def train(arguments: list[str]) -> None:
 
     named = next((argument for argument in arguments if not argument.startswith("-")), None)
     if named is None:
+        if HELP & set(arguments):
+            print(__doc__)
+            return
         raise ConfigError("train: no configuration; name one, such as jasper/toy or configs/jasper/digits.toml")
     _run(training_of(Path(named)), arguments)
 
@@ -79,6 +84,9 @@ def info(arguments: list[str]) -> None:
     """What a model is."""
     from speech.info import described
 
+    if HELP & set(arguments):
+        print(__doc__)
+        return
     if len(arguments) != 1 or arguments[0].startswith("-"):
         raise ConfigError(f"info: found {' '.join(arguments) or 'nothing'}; expected one model")
     for name, value in described(arguments[0]):
@@ -98,7 +106,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
 def _by_family(modules: dict[str, str], wanted: str, arguments: list[str]) -> None:
     """The command of the model's family; the model is the first argument."""
     if not arguments or arguments[0].startswith("-"):
-        if {"--help", "-h"} & set(arguments):
+        if HELP & set(arguments):
             return _run("jasper.inference" if modules is TRANSCRIBE else "jasper.evaluation", arguments)
         raise ConfigError(f"no model; name {wanted} as the first argument")
     from speech.models import find
@@ -128,7 +136,7 @@ def _run(module: str, arguments: list[str]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command that the first argument names. Ends with status 2 for another word."""
     word, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    if word in ("--help", "-h"):
+    if word in HELP:
         print(__doc__)
         return
     from common.runs.checkpoint import CheckpointError

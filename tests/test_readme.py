@@ -1,6 +1,7 @@
 """The READMEs are true: the tree is the repository's, links lead somewhere, commands parse, and small ones are run."""
 
-import importlib
+import ast
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -215,3 +216,22 @@ def test_the_python_interface_works_as_shown(capsys):
     (example,) = blocks(README, "python")
     exec(compile(example, "README.md", "exec"), {})
     assert "[('" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_examples_in_python_import_or_name_is_there(page):
+    packages = {"common", "ctc", "jasper", "fastpitch", "wav2vec2", "fastconformer", "trt", "speech"}
+    packages.add("transducer")  # as `fastconformer` was called
+    examples = blocks((REPOSITORY / page).read_text(encoding="utf-8"), "python")
+    for node in (node for example in examples for node in ast.walk(ast.parse(example))):
+        match node:
+            case ast.ImportFrom(module=str(owner), names=aliases):
+                names = [alias.name for alias in aliases]
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                names = [name]
+            case _:
+                continue
+        if owner.split(".")[0] in packages:
+            found = importlib.import_module(owner)
+            for name in names:
+                assert hasattr(found, name) or importlib.util.find_spec(f"{owner}.{name}"), f"{owner}.{name}"

@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> None:
 
     Raises what that training raises, and ConfigError for another word.
     """
-    if arguments[:1] in (["--help"], ["-h"]):
+    if {"-h", "--help", "--help-all"} & set(arguments[:1]):
         print(__doc__)
         return
     match arguments:

@@ -33,7 +33,9 @@ _VOICE = Style(for_voice=True)
 
 
 def main(cfg: Explanation) -> None:
-    """Prints a table for each text and what is said."""
+    """Prints a table for each text and what is said. Raises ConfigError if there is none."""
+    if not cfg.texts:
+        raise config.ConfigError("no texts: name some, in quotes; see --help")
     own = read_readings(cfg.readings) if cfg.readings else Readings()
     readings, units = dict(own.words), dict(own.units)
     for text in cfg.texts:

@@ -148,12 +148,6 @@ def read_pieces(model: bytes | Path, count: int | None = None) -> Pieces:
     )
 
 
-def write_pieces(path: Path, pieces: Pieces) -> None:
-    """Writes the SentencePiece model as it was read or trained."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(pieces.model)
-
-
 def train_pieces(texts: Iterable[str], *, size: int, kind: Kind = "unigram") -> Pieces:
     """`size` pieces learned from `texts`, the unknown among them. Raises VocabularyError.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from common.config import ConfigError
 from common.recognition.recordings import Source
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class AskingConfig(TranscriptionConfig):
     """What to transcribe or to translate, with which model, and where the result goes."""
 
+    USUAL: ClassVar = TranscriptionConfig.USUAL | {
+        "Attention decoders": ("source_language", "target_language", "times")
+    }
     source_language: str | None = None
     """Language that is spoken, as a code such as de, or auto to identify that of each recording; for models with an
     attention decoder, as the next ones. Keys of a manifest (source_lang, target_lang, pnc, decodercontext) come

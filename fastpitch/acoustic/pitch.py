@@ -26,8 +26,9 @@ class PitchConfig:
     """How pitch is extracted. Samples per second and per frame must be those of the mel spectrogram."""
 
     method: Literal["fast", "pyin", "combs"] = "fast"
-    """Method: our fast one; librosa's PYIN as in the published recipe, more than ten times slower; or the fast one and
-    then the harmonics that mel frames show, which have a pitch in breath too, where PYIN finds none."""
+    """Method that finds the pitch. fast: ours; pyin: librosa's, as in the published recipe, more than ten times slower;
+    combs: the fast one and then the harmonics that mel frames show, which have a pitch in breath too, where PYIN finds
+    none."""
     sample_rate: int = 22_050
     """Sample rate of the audio, in Hz."""
     hop_samples: int = 256

@@ -3,7 +3,7 @@
 #   NUM_GPUS=8 PRECISION=bf16 DATA_DIR=/datasets/LibriSpeech bash scripts/fastconformer/train.sh --data.train train-clean-100
 # Variables: DATA_DIR MODEL_CONFIG OUTPUT_DIR CHECKPOINT NUM_GPUS PRECISION EPOCHS SEED BATCH_SIZE LEARNING_RATE EMA
 # TRAIN_MANIFESTS VAL_MANIFESTS MAX_DURATION RESUME. CHECKPOINT is a model to start from: ours, .nemo, or a folder.
-# Further arguments are flags of `python -m fastconformer.train`, whose --help lists them.
+# Further arguments are flags of `python -m fastconformer.train`, whose --help-all lists them.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 

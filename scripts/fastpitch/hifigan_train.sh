@@ -5,7 +5,7 @@
 # FINE_TUNE_DIR holds <clip>.npy or .pt, the mel spectrograms that FastPitch makes of each clip. The batch of a step is
 # NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published. Published variables that have no effect are named when they
 # are set.
-# Further arguments are flags of `python -m fastpitch.vocoders.train`, whose --help lists them.
+# Further arguments are flags of `python -m fastpitch.vocoders.train`, whose --help-all lists them.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 

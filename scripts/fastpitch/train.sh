@@ -5,7 +5,7 @@
 # The batch of a step is NUM_GPUS * BATCH_SIZE * GRAD_ACCUMULATION, as published, of which 8, 16 and 2 are the values of
 # those that are not set; the learning rate is made for 256. NUM_GPUS is at most the number of GPUs here.
 # ARGS holds further flags. Published variables that have no effect are named when they are set.
-# Further arguments are flags of `python -m fastpitch.train`, whose --help lists them.
+# Further arguments are flags of `python -m fastpitch.train`, whose --help-all lists them.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains WaveGlow on LJSpeech; what is not set keeps the value of the configuration (WAVEGLOW_CONFIG).
 #   NUM_GPUS=8 BATCH_SIZE=10 AMP=true DATASET_PATH=/data/LJSpeech-1.1 bash scripts/fastpitch/waveglow_train.sh
-# Further arguments are flags of `python -m fastpitch.vocoders.train`, whose --help lists them.
+# Further arguments are flags of `python -m fastpitch.vocoders.train`, whose --help-all lists them.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 

@@ -6,7 +6,7 @@
 # BATCH_SIZE LEARNING_RATE GRADIENT_ACCUMULATION_STEPS, of which 2021 has the first four. BATCH_SIZE is what a GPU sees in
 # a step, as in Jasper's script; GPU_BATCH_SIZE is what it sees at once, GRAD_ACCUMULATION times a step, as in QuartzNet's.
 # Published variables that have no effect are named when they are set.
-# Further arguments are flags of `python -m jasper.train`, whose --help lists them.
+# Further arguments are flags of `python -m jasper.train`, whose --help-all lists them.
 # shellcheck source=scripts/jasper/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 set_from_positions DATA_DIR MODEL_CONFIG RESULT_DIR CHECKPOINT CREATE_LOGFILE CUDNN_BENCHMARK NUM_GPUS PRECISION \

@@ -4,7 +4,7 @@
 #   NUM_GPUS=8 NUM_CONCAT_BATCHES=1 BF16=true PRETRAINED_MODEL=pretrained.pt bash scripts/wav2vec2/finetune_base_100h.sh
 # NUM_GPUS x NUM_CONCAT_BATCHES x UPDATE_FREQ must be 8, which is checked. Published variables
 # that have no effect are named when they are set.
-# Further arguments are flags of `python -m wav2vec2.finetune`, whose --help lists them.
+# Further arguments are flags of `python -m wav2vec2.finetune`, whose --help-all lists them.
 # shellcheck source=scripts/wav2vec2/training.sh
 source "$(dirname "${BASH_SOURCE[0]}")/training.sh"
 finetune configs/wav2vec2/finetune_base_100h.toml "$@"

@@ -4,6 +4,7 @@ import pytest
 
 from common import config
 from common.config import ConfigError
+from common.recognition.rescore import RescoreConfig
 from jasper.config import Config
 from jasper.inference import InferenceConfig
 from jasper.report import ReportConfig
@@ -41,11 +42,21 @@ def test_no_class_is_named_in_an_error(arguments, told):
     assert str(error.value).startswith(told)
 
 
-def test_an_argument_that_is_missing_is_named_with_what_it_is():
+@pytest.mark.parametrize(
+    ("cls", "arguments", "told"),
+    [
+        (
+            *(ReportConfig, []),
+            "RUN_DIR is missing: Run directory of jasper.train, with nvlog.json and checkpoints; see --help",
+        ),
+        (RescoreConfig, [], "MODEL, NBEST, --output: missing; see --help"),
+        (RescoreConfig, ["gpt2", "nbest.jsonl"], "--output: missing; see --help"),
+    ],
+)
+def test_arguments_that_are_missing_are_named_one_with_what_it_is(cls, arguments, told):
     with pytest.raises(ConfigError) as error:
-        config.parse_flags(ReportConfig, None, [], description="")
-    expected = "RUN_DIR is missing: Run directory of jasper.train, with nvlog.json and checkpoints; see --help"
-    assert str(error.value) == f"command line: {expected}"
+        config.parse_flags(cls, None, arguments, description="")
+    assert str(error.value) == f"command line: {told}"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from fastpitch.inference import InferenceConfig as SpeakingConfig
 from jasper.config import Config
 from jasper.inference import InferenceConfig
 from tests.test_readme import RUNS
+from trt.run import RunConfig
 
 COMMANDS = {
     **RUNS,
@@ -71,6 +72,7 @@ def test_the_usual_options_are_options_of_some_command():
     [
         (InferenceConfig, "  --format                   Output format (text, json, srt, vtt) [text]"),
         (InferenceConfig, "  --decoding.beam            Label sequences kept by the beam search [0]"),
+        (RunConfig, "  --target_language          Language that is written"),
         (SpeakingConfig, "  --pace                     Speed as a factor: 2 is twice as fast [1.0]"),
         (SpeakingConfig, "  --output, -o               Folder of the sound files [output]"),
     ],

@@ -1,5 +1,7 @@
 """The door finds every family in the file, and does what the family's own commands do."""
 
+import contextlib
+
 import pytest
 
 import speech
@@ -54,6 +56,17 @@ def test_mistakes_are_one_line_that_says_what_was_expected(capsys):
         with pytest.raises(SystemExit, match="2"):
             main(arguments)
         assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help", "--help-all"])
+@pytest.mark.parametrize("word", COMMANDS)
+def test_every_command_has_help_without_a_model(word, flag, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["speech"])
+    with contextlib.suppress(SystemExit):
+        main([word, flag])
+    said = capsys.readouterr()
+    assert said.out.strip()
+    assert "error" not in said.err
 
 
 def test_the_pages_name_commands_that_there_are():

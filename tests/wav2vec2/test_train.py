@@ -28,6 +28,7 @@ def test_another_word_is_refused(arguments, found):
         train.main(arguments)
 
 
-def test_help_alone_names_the_two(capsys):
-    train.main(["--help"])
+@pytest.mark.parametrize("flag", ["-h", "--help", "--help-all"])
+def test_help_alone_names_the_two(flag, capsys):
+    train.main([flag])
     assert "wav2vec2.train {pretrain,finetune}" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from wav2vec2.checkpoints.pickles import load_foreign
 def read(
     path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, target_lang: str = "", head: bool = True
 ) -> Imported:
-    """What the file or the Hugging Face folder at `path`, or of the file at `path`, holds. Raises CheckpointError.
+    """What the file, the Hugging Face folder or the name of the hub at `path` holds. Raises CheckpointError.
 
     `labels` names what a CTC head writes, by index, over what the checkpoint says. Where neither does, a dict.ltr.txt
     beside it is read; 32 labels are assumed to be LibriSpeech's, and others are called <0>, <1>, … `ema`: take the

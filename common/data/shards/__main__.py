@@ -165,12 +165,11 @@ COMMANDS = {"write": (write, WriteConfig), "index": (index, IndexConfig), "check
 def main(arguments: list[str]) -> int:
     """Runs a command; the exit status."""
     if not arguments or arguments[0] not in COMMANDS:
-        is_asked = arguments[:1] in (["-h"], ["--help"])
-        if is_asked:
-            print(__doc__)
-        else:
-            print(f"expected one of {', '.join(COMMANDS)}; see --help", file=sys.stderr)
-        return 0 if is_asked else 2
+        if not {"-h", "--help", "--help-all"} & set(arguments[:1]):
+            found = arguments[0] if arguments else "no command"
+            raise config.ConfigError(f"{found}: expected one of {', '.join(COMMANDS)}; see --help")
+        print(__doc__)
+        return 0
     run, schema = COMMANDS[arguments[0]]
     return run(config.parse_flags(schema, None, arguments[1:], description=__doc__ or ""))  # type: ignore[operator]
 

@@ -371,4 +371,4 @@ def test_the_command_says_what_it_can_do():
     ran = subprocess.run(
         [sys.executable, "-m", "common.data.shards", "mend"], capture_output=True, text=True, check=False
     )
-    assert (ran.returncode, ran.stderr) == (2, "expected one of write, index, check, repair; see --help\n")
+    assert (ran.returncode, ran.stderr) == (2, "error: mend: expected one of write, index, check, repair; see --help\n")

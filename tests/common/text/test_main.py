@@ -1,5 +1,8 @@
 import json
 
+import pytest
+
+from common.config import ConfigError
 from common.text.__main__ import Explanation, main
 
 
@@ -26,3 +29,8 @@ def test_readings_are_explained_by_their_scores(capsys):
     assert "'24'" in printed
     assert "\n    by " in printed
     assert "→ the twenty four seven diner" in printed
+
+
+def test_no_text_is_an_error():
+    with pytest.raises(ConfigError, match="no texts: name some, in quotes; see --help"):
+        main(Explanation(texts=()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from common.text.pieces import Pieces, is_spoken, read_pieces, train_pieces, word_groups, write_pieces
+from common.text.pieces import Pieces, is_spoken, read_pieces, train_pieces, word_groups
 from common.text.vocabulary import VocabularyError
 from tests.data import shared
 
@@ -39,8 +39,8 @@ def test_trained_pieces_spell_what_they_were_trained_on(kind: str, tmp_path: Pat
     pieces = train_pieces(TEXTS, size=24, kind=kind)
     assert len(pieces) == 25 == pieces.blank + 1
     assert [pieces.decode(pieces.encode(text)) for text in TEXTS] == TEXTS
-    write_pieces(tmp_path / "new" / "pieces.model", pieces)
-    assert read_pieces(tmp_path / "new" / "pieces.model") == pieces
+    (tmp_path / "pieces.model").write_bytes(pieces.model)
+    assert read_pieces(tmp_path / "pieces.model") == pieces
     assert train_pieces(TEXTS, size=24, kind=kind) == pieces
 
 
