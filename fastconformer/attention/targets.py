@@ -109,9 +109,9 @@ class Targets:
             labels_U[: len(own or ())] = torch.tensor(own or [], dtype=torch.int64)
         return Texts(
             tokens_RL,
-            torch.tensor(lengths),
-            torch.tensor([len(prompt) for _, (prompt, _) in found]),
-            torch.tensor([row for row, _ in found]),
+            torch.tensor(lengths, dtype=torch.int64),  # of none, too
+            torch.tensor([len(prompt) for _, (prompt, _) in found], dtype=torch.int64),
+            torch.tensor([row for row, _ in found], dtype=torch.int64),
             labels_BU,
             torch.tensor([len(own or ()) for own in labels]),
             torch.tensor([own is not None for own in labels]),
