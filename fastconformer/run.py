@@ -24,12 +24,11 @@ from common.training.state import TrainingError, TrainingState
 from fastconformer import data
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, learned_pieces
 from fastconformer.attention.prompt import PromptFormat
-from fastconformer.attention.targets import Targets, Texts, languages_of
+from fastconformer.attention.targets import Targets, Texts, askable, languages_of
 from fastconformer.checkpoints import own, reading
 from fastconformer.checkpoints.imported import Imported
 from fastconformer.config import Config
 from fastconformer.network.model import Model
-from fastconformer.tasks import askable
 
 NAME = "fastconformer"  # checkpoints in a run directory start with it
 DEPENDS_ON = ("model", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples")

@@ -4,10 +4,8 @@ import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from common.config import ConfigError
-from common.data.manifest import Utterance, Utterances
+from common.data.manifest import Utterance
 from common.recognition.metrics import character_errors, word_errors
 from common.recognition.scoring import Evaluation
 from fastconformer.attention.prompt import Wanted
@@ -37,20 +35,6 @@ def task_of(utterance: Utterance, wanted: Wanted) -> Task:
     """That of an utterance; `wanted` where it does not say itself."""
     own = wanted.with_entry(dict(utterance.wanted))
     return Task(own.source_language or "", own.target_language or own.source_language or "")
-
-
-def askable(
-    utterances: Utterances, ask: Callable[[Wanted], object], wanted: Wanted | None = None
-) -> tuple[Utterances, list[str]]:
-    """The utterances that can be asked for, and why others cannot; `ask` makes prompts, `wanted` as for `task_of`."""
-    kept, messages = np.ones(len(utterances), bool), []
-    for number, utterance in enumerate(utterances):
-        try:
-            ask((wanted or Wanted()).with_entry(dict(utterance.wanted)))
-        except ValueError as error:
-            kept[number] = False
-            messages.append(f"utterance {utterance.id}: {error}")
-    return (utterances[kept] if messages else utterances), messages
 
 
 def by_task(result: Evaluation, tasks: Sequence[Task]) -> Iterator[tuple[Task, Evaluation]]:
