@@ -27,6 +27,7 @@ from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.prompt import Wanted
+from fastconformer.attention.targets import askable
 from fastconformer.hearing.prompted import AttentionDecoding
 from fastconformer.listening import Listener
 from fastconformer.recognizer import Head, load
@@ -95,6 +96,13 @@ class EvaluationConfig:
             raise ValueError(f"batch_size = {self.batch_size}, workers = {self.workers}: expected above 0, at least 0")
         check_labels(self.max_symbols)
 
+    @property
+    def wanted(self) -> Wanted:
+        """What an attention decoder is to write, where an utterance does not say itself."""
+        return Wanted(
+            source_language=self.source_language, target_language=self.target_language, punctuation=self.punctuation
+        )
+
 
 def main(cfg: EvaluationConfig) -> int:
     """Prints the error rates that `cfg` asks for; returns the exit status, 1 if anything was left out for an error.
@@ -110,9 +118,7 @@ def main(cfg: EvaluationConfig) -> int:
         spelling = _spelling(cfg, cfg.language)
         is_prompted = isinstance(asr, AttentionRecognizer)
         normalized = _stripped if is_prompted else spelling  # a translation is scored as it is
-        wanted = Wanted(
-            source_language=cfg.source_language, target_language=cfg.target_language, punctuation=cfg.punctuation
-        )
+        wanted = cfg.wanted
         dataset, problems = evaluated(asr, cfg, normalized)
         (result,) = evaluate(
             asr,
@@ -178,11 +184,22 @@ def _no_labels(_text: str) -> list[int]:
 def evaluated(
     asr: Listener, cfg: EvaluationConfig, normalized: Callable[[str], str]
 ) -> tuple[SpeechDataset, list[str]]:
-    """The utterances to evaluate on, their texts as they are compared, and what could not be read."""
+    """The utterances to evaluate on, their texts as they are compared, and what could not be read or asked for.
+
+    Raises ConfigError for a language that the model does not know.
+    """
     sources = [str(path.absolute()) for path in cfg.manifests]
     advice = "name others after the model"
     utterances, problems = read_sources(sources, root=cfg.root, on_error="skip", training=False, advice=advice)
     fitting = spelled(utterances[utterances.seconds <= cfg.max_seconds], normalized)
+    if isinstance(asr, AttentionRecognizer):
+        try:
+            if cfg.source_language:
+                asr.prompt_for(cfg.wanted)
+        except ValueError as error:
+            raise ConfigError(f"{cfg.model}: {error}") from None
+        fitting, left_out = askable(fitting, asr.prompt_for, cfg.wanted)
+        problems = [*problems, *left_out]
     rate = asr.feature_config.sample_rate
     return SpeechDataset(fitting, encode=_no_labels, sample_rate=rate, trim=False, on_error="skip"), problems
 

@@ -24,7 +24,7 @@ from common.training.state import TrainingError, TrainingState
 from fastconformer import data
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, learned_pieces
 from fastconformer.attention.prompt import PromptFormat
-from fastconformer.attention.targets import Targets, Texts, languages_of
+from fastconformer.attention.targets import Targets, Texts, askable, languages_of
 from fastconformer.checkpoints import own, reading
 from fastconformer.checkpoints.imported import Imported
 from fastconformer.config import Config
@@ -96,6 +96,8 @@ class Run:
             self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
         self.validation: SpeechDataset | None = None
         if validation is not None:
+            if isinstance(self.pieces, PromptedPieces):
+                validation = self._askable(validation, self.pieces)
             self.validation = data.speech_dataset(validation, cfg, None, training=False)
         self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=corpora, rows=rows)
 
@@ -125,6 +127,15 @@ class Run:
             return Targets(self.train_set.utterances, pieces, prompt, positions=cfg.positions, skipped=skipped)
         except ValueError as error:
             raise TrainingError(f"{error}; leave it out, or set --data.on_error skip") from None
+
+    def _askable(self, validation: Utterances, pieces: PromptedPieces) -> Utterances:
+        """The utterances whose prompts can be made. Raises TrainingError for others, or logs them, as `_targets`."""
+        cfg = self.cfg.model.attention
+        found, left_out = askable(validation, PromptFormat(cfg.prompt, pieces, cfg.language))
+        if left_out and self.cfg.data.on_error != "skip":
+            raise TrainingError(f"data.validation: {left_out[0]}; leave it out, or set --data.on_error skip")
+        self.directory.left_out(left_out)
+        return found
 
     def frames(self, samples_B: Tensor) -> Tensor:
         """frames_B that the encoder gives for so many samples."""

@@ -5,7 +5,7 @@ A manifest may have several texts of a recording, as a transcript and translatio
 Shapes: B recordings, R texts, L tokens, U labels of CTC.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common.data.manifest import Utterance
+from common.data.manifest import Utterance, Utterances
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted
 
@@ -109,9 +109,9 @@ class Targets:
             labels_U[: len(own or ())] = torch.tensor(own or [], dtype=torch.int64)
         return Texts(
             tokens_RL,
-            torch.tensor(lengths),
-            torch.tensor([len(prompt) for _, (prompt, _) in found]),
-            torch.tensor([row for row, _ in found]),
+            torch.tensor(lengths, dtype=torch.int64),  # of none, too
+            torch.tensor([len(prompt) for _, (prompt, _) in found], dtype=torch.int64),
+            torch.tensor([row for row, _ in found], dtype=torch.int64),
             labels_BU,
             torch.tensor([len(own or ()) for own in labels]),
             torch.tensor([own is not None for own in labels]),
@@ -135,6 +135,23 @@ class Targets:
             told = f"{len(prompt) + len(tokens)} tokens of prompt and text"
             raise ValueError(f"{told}: expected {self.positions} at most, as model.attention.positions says")
         return prompt, tokens
+
+
+def askable(
+    utterances: Utterances, ask: Callable[[Wanted], object], wanted: Wanted | None = None
+) -> tuple[Utterances, list[str]]:
+    """The utterances that can be asked for, and why others cannot.
+
+    `ask` makes prompts; `wanted` is what an utterance does not say itself.
+    """
+    kept, messages = np.ones(len(utterances), bool), []
+    for number, utterance in enumerate(utterances):
+        try:
+            ask((wanted or Wanted()).with_entry(dict(utterance.wanted)))
+        except ValueError as error:
+            kept[number] = False
+            messages.append(f"utterance {utterance.id}: {error}")
+    return (utterances[kept] if messages else utterances), messages
 
 
 def languages_of(utterances: Sequence[Utterance]) -> dict[str, list[str]]:

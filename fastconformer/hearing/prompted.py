@@ -5,6 +5,7 @@ What computes frames and steps is another's: `fastconformer.attending` in torch,
 Shapes: N samples, S encoder frames, V classes.
 """
 
+import contextlib
 import functools
 import itertools
 from collections import deque
@@ -204,7 +205,15 @@ class PromptedRecognizer:
 
     def prompt_for(self, wanted: Wanted) -> list[int]:
         """As `prompt`, of what is wanted; a source language that is not said is the model's default."""
-        return self._format(wanted)
+        return self._with_room(self._format(wanted))
+
+    def _with_room(self, prompt: Sequence[int]) -> list[int]:
+        """The prompt, after which a text may have a token. Raises ValueError for a longer one."""
+        if len(prompt) >= (most := self.attention.positions):
+            raise ValueError(
+                f"{len(prompt)} tokens before the text: expected fewer than {most}; give a shorter context"
+            )
+        return list(prompt)
 
     def decoder(
         self, options: DecodingOptions | None = None, *, length_penalty: float = 0.0, ctc_weight: float = 0.0
@@ -287,6 +296,8 @@ class PromptedRecognizer:
             raise ValueError("times = ctc: this model has no CTC head")
         if times == "aligner":
             self._by_aligner([])  # what it lacks is told before anything is heard
+        if context and self.attention.prompt == "canary":
+            raise ValueError("context: the prompts of this model have no place for it")
         given = iter(read_ahead(recordings, self._read, on_error=on_error))
         if hot_words is not None:
             given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
@@ -413,13 +424,21 @@ class PromptedRecognizer:
         """The next stretch in which something can be heard."""
         for sound in one.coming:
             if not is_silent(sound.samples_N):
-                wanted = one.wanted
-                if handed and one.parts:
-                    said = " ".join(part.hypothesis.text for part in one.parts[-handed:]).split()[-handed:]
-                    wanted = replace(wanted, context=" ".join(said)) if said else wanted
-                return _Stretch(one, sound, wanted)
+                return _Stretch(one, sound, self._after(one, handed))
         one.is_over = True
         return None
+
+    def _after(self, one: _Open, handed: int) -> Wanted:
+        """What is wanted of the next stretch, told so many of the last words: fewer where half of the positions would
+        not be left for its text, or where pieces cannot write what the model wrote."""
+        said = " ".join(part.hypothesis.text for part in one.parts[-handed:]).split()[-handed:] if handed else []
+        while said:
+            wanted = replace(one.wanted, context=" ".join(said))
+            with contextlib.suppress(ValueError):
+                if len(self.prompt_for(wanted)) <= self.attention.positions // 2:
+                    return wanted
+            said = said[(len(said) + 1) // 2 :]
+        return one.wanted
 
     def _heard(
         self, spoken: Sequence[_Stretch], decoder: AttentionDecoding, times: Times, batch_size: int
@@ -463,10 +482,7 @@ class PromptedRecognizer:
     ) -> list[TextHypothesis]:
         wishes = []
         for heard, count, prompt, some in zip(frames.heard, frames.counts, prompts, hot_words, strict=True):
-            if len(prompt) >= self.attention.positions:
-                told = f"{len(prompt)} tokens before the text"
-                raise ValueError(f"{told}: expected fewer than {self.attention.positions}; give a shorter context")
-            room = min(self.attention.positions, count + SPARE_TOKENS) - len(prompt)
+            room = min(self.attention.positions, count + SPARE_TOKENS) - len(self._with_room(prompt))
             wish = Wish(
                 prompt=tuple(prompt),
                 limit=max(1, room),

@@ -22,6 +22,8 @@ from fastconformer.attention.search import FoundText, Result
 NO_SPACES = ("ja", "zh", "th")
 SPACE_SECONDS = 0.08
 """How long before a word's first letter the space before it may begin the word."""
+NAN = "nan"
+"""Flag of a text for which the network gave no numbers."""
 
 
 class TextHypothesis(NamedTuple):
@@ -33,13 +35,15 @@ class TextHypothesis(NamedTuple):
     score: float
     """Log-probability with that of the end, and what a language model and hot words add."""
     flags: tuple[str, ...] = ()
-    """What was noticed: "loop", "limit"."""
+    """What was noticed: "loop", "limit", "nan"."""
     alternatives: tuple["TextHypothesis", ...] = ()
     """Less probable texts, best first, as many as were asked for."""
 
 
 def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
-    """What a search found, spelled."""
+    """What a search found, spelled; no text and the flag "nan" where the network gives no number."""
+    if not result.found:
+        return TextHypothesis([], "", [], 0.0, (*result.flags, NAN))
 
     def spelled(found: FoundText) -> TextHypothesis:
         sure = [math.exp(log_prob) for log_prob in found.log_probs[: len(found.labels)]]
@@ -226,5 +230,10 @@ def transcript_of(
         readings += [[parts[0]._replace(hypothesis=one)] for one in parts[0].hypothesis.alternatives]
     flags = tuple(dict.fromkeys(flag for part in parts for flag in part.hypothesis.flags))
     found = [alternative(own) for own in readings]
-    best = best_of(recording, found, seconds_per_frame=seconds_per_frame, error=recording.failure)
+    error = recording.failure
+    if NAN in flags:
+        error = (
+            f"{recording.name}: the network gives NaN; its weights are damaged, or its precision is too low: take fp32"
+        )
+    best = best_of(recording, found, seconds_per_frame=seconds_per_frame, error=error)
     return best._replace(flags=flags, language=language)

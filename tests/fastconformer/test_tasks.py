@@ -12,11 +12,13 @@ from common.config import ConfigError
 from common.data.manifest import read_manifest
 from common.devices.distributed import World
 from common.recognition.scoring import ScoredUtterance, scored
+from common.training.state import TrainingError
 from fastconformer import evaluation, tasks
 from fastconformer.attention.prompt import Wanted
 from fastconformer.evaluation import EvaluationConfig
 from fastconformer.run import NAME
 from fastconformer.train import main
+from tests.fastconformer.attention import references as golden
 from tests.fastconformer.runs import translation_config, write_translations
 
 SAID = [  # source, target, reference, hypothesis, what was noticed
@@ -84,3 +86,30 @@ def test_the_command_scores_a_manifest_of_several_tasks(tmp_path, capsys):
         line in told for line in ("de: WER", "en: WER", "en -> de: BLEU", "in a wrong language: ", "utterances 3")
     )
     assert len(said.read_text().splitlines()) == 3
+
+
+def test_utterances_that_cannot_be_asked_for_are_named_and_the_others_scored(tmp_path, capsys):
+    rows = [{"audio_filepath": str(golden.flacs()[0]), "duration": 3.0, "text": "you", "source_lang": "en"}]
+    wrong = [{"taskname": "sing"}, {"source_lang": "xx"}, {"decodercontext": "you mean " * 600}]
+    rows += [{**rows[0], "id": f"wrong{i}", **more} for i, more in enumerate(wrong)]
+    manifest = tmp_path / "said.jsonl"
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    flags = [str(golden.path("canary2_agg")), str(manifest), "--workers", "0", "--device", "cpu"]
+    assert evaluation.main(config.parse_flags(EvaluationConfig, None, flags, description="")) == 1
+    told = capsys.readouterr()
+    assert "utterances 1" in told.out
+    for i, message in enumerate(("taskname = 'sing': expected one of", "source_language = 'xx'", "give a shorter")):
+        assert f"utterance wrong{i}: " in told.err
+        assert message in told.err
+    with pytest.raises(ConfigError, match="source_language = 'zz': expected one of de, en"):
+        evaluation.main(config.parse_flags(EvaluationConfig, None, [*flags, "--source-language", "zz"], description=""))
+
+
+def test_a_validation_set_that_cannot_be_asked_for_is_refused_before_the_first_step(tmp_path):
+    corpus = write_translations(tmp_path / "corpus")
+    rows = [json.loads(line) for line in (corpus / "dev.jsonl").read_text().splitlines()]
+    rows[0]["source_lang"] = "xx"
+    (corpus / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cfg = translation_config(corpus, tmp_path / "run", steps=1)
+    with pytest.raises(TrainingError, match="data.validation: utterance .*source_language = 'xx': expected one of"):
+        main(cfg)

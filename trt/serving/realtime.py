@@ -238,10 +238,12 @@ class RealtimeSession:
         language = settings.transcription.language
         check_languages((language,) if language else (), self._hearing.ears.languages or (self._language,))
         is_other = (settings.format, settings.turn_detection) != (self.settings.format, self.settings.turn_detection)
+        if is_other and self._turn is not None and settings.turn_detection is not None:
+            await self._finish()  # what looks for turns from here on knows of none that has begun
         self.settings = settings
         if isinstance(include := given.get("include"), list):
             self._include = [str(each) for each in include]
-        if is_other and self._turn is None:
+        if is_other:
             self._begin_stream()
         kind = "session.updated" if event["type"] == "session.update" else "transcription_session.updated"
         await self._send(kind, session=self._described())

@@ -18,6 +18,7 @@ from common.features import Features
 from common.runs import checkpoint
 from common.training.state import TrainingError
 from fastconformer import evaluation, train
+from fastconformer.attention.prompt import Wanted
 from fastconformer.attention.targets import Texts
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.config import Config, LossConfig
@@ -333,3 +334,12 @@ def test_a_few_recordings_are_learned_by_heart_in_both_languages_and_translated(
         told = capsys.readouterr().out
         for line in ("de: WER 0.00%", "en: WER 0.00%", "BLEU 100.0", "wrong language: 0 of 18", "not end: 0 of 18"):
             assert line in told
+
+
+def test_a_batch_of_joined_recordings_without_a_text_in_common_adds_nothing(still, monkeypatch):
+    run, batch = still
+    monkeypatch.setattr(run.targets, "_tasks", lambda i: {Wanted(context=str(i)): "text"})
+    pair = tuple(run.targets.first[:2].tolist())
+    found, texts = loss_of(run, batch._replace(heard=[pair] * len(batch.indices)), [0])
+    assert not len(texts.rows_R)
+    assert (found.attention.item(), found.ctc.item(), found.value.item()) == (0, 0, 0)

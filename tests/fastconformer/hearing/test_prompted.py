@@ -5,6 +5,7 @@ The recogniser is a stand-in: word number n is a sound of amplitude 0.1 + n / 10
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from common.recognition.recordings import Recording, heard, read
 from common.text.pieces import Pieces
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
-from fastconformer.attention.search import Heard
+from fastconformer.attention.search import Heard, Result
 from fastconformer.hearing.prompted import HeardFrames, PromptedRecognizer
-from fastconformer.hearing.texts import TextHypothesis
+from fastconformer.hearing.texts import TextHypothesis, hypothesis_of
 
 RATE, WORDS = 1000, 2000
 SPECIAL = (
@@ -151,3 +152,28 @@ def test_memory_is_that_of_some_batches_however_long_a_recording_is():
         assert len(transcript.text.split()) == 1900 * repeats
         most.append(max(held))
     assert max(most) <= (4 + 1) * 35 * RATE
+
+
+def test_words_handed_on_leave_half_of_the_positions_to_the_text(monkeypatch):
+    ears = Ears()
+    monkeypatch.setattr(ears, "attention", replace(ears.attention, positions=64))
+    (whole,) = ears.transcribe([speech(range(120), pauses=3)], context=1000)
+    assert [int(word.text[1:]) for word in whole.words] == list(range(120))
+    lengths = [len(words.split()) for words in ears.asked]
+    assert lengths[0] == 0 < max(lengths) <= 32
+
+
+def test_a_recording_whose_context_is_too_long_is_one_error(monkeypatch):
+    ears, said_N = Ears(), speech(range(5), pauses=3)
+    monkeypatch.setattr(ears, "attention", replace(ears.attention, positions=64))
+    wanted = [{"decodercontext": "w1 " * 64}, {}]
+    long, short = ears.transcribe([said_N, said_N], wanted=wanted, on_error="skip")
+    assert "tokens before the text: expected fewer than 64; give a shorter context" in long.error
+    assert not short.error
+    assert len(short.words) == 5
+
+
+def test_a_network_that_gives_nan_is_an_error_of_its_recording(monkeypatch):
+    monkeypatch.setattr(Ears, "_said", lambda self, labels: hypothesis_of(Result([], ()), PIECES))
+    (found,) = Ears().transcribe([speech(range(5), pauses=3)])
+    assert "the network gives NaN; its weights are damaged" in found.error

@@ -195,3 +195,26 @@ def test_a_client_that_goes_leaves_no_stream(live):
     assert not live.gateway.live
     assert not getattr(live.gateway.hearing.pool, "open", 0)
     live.comes_to_rest()
+
+
+def test_turn_detection_can_change_within_a_turn(live):
+    begun = pcm(spoken(1.0)[: RATE * 3 // 2])
+    with session(live) as (ask, told):
+
+        def detect(how) -> None:
+            ask("session.update", session={"audio": {"input": {"turn_detection": how}}})
+
+        ask("input_audio_buffer.append", audio=begun)
+        told("input_audio_buffer.speech_started")
+        detect(None)
+        told("session.updated")
+        ask("input_audio_buffer.append", audio=begun)
+        ask("input_audio_buffer.commit")
+        assert told(COMPLETED)["usage"]["seconds"] > 1.5
+        ask("input_audio_buffer.append", audio=begun)
+        detect({"type": "server_vad"})
+        assert told(COMPLETED)["usage"]["seconds"] == pytest.approx(1.5, abs=0.05)
+        ask("input_audio_buffer.append", audio=pcm(spoken(1.0)))
+        told("input_audio_buffer.speech_stopped")
+        assert told(COMPLETED)["transcript"]
+    live.comes_to_rest()
