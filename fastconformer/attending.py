@@ -24,7 +24,8 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import SearchOptions, Step
 from fastconformer.attention.step import Steps
 from fastconformer.checkpoints.reading import read_aligner
-from fastconformer.hearing.prompted import AttentionDecoding, CtcFrames, HeardFrames, PromptedRecognizer
+from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames
+from fastconformer.hearing.prompted import PromptedRecognizer
 from fastconformer.hearing.texts import TextHypothesis
 from fastconformer.listening import Listener
 from fastconformer.network.model import Model

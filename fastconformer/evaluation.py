@@ -28,7 +28,7 @@ from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.prompt import Wanted
 from fastconformer.attention.targets import askable
-from fastconformer.hearing.prompted import AttentionDecoding
+from fastconformer.hearing.decoding import AttentionDecoding
 from fastconformer.listening import Listener
 from fastconformer.recognizer import Head, load
 from fastconformer.tasks import Task, by_task, in_wrong_language, loops, of_places, task_of, translated

@@ -8,8 +8,8 @@ from common.lengths import inside
 from common.recognition.scoring import Evaluation, ScoredUtterance, batches, check_numbers, scored
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.prompt import Wanted
+from fastconformer.hearing.decoding import AttentionDecoding
 from fastconformer.hearing.greedy import CTCDecoding
-from fastconformer.hearing.prompted import AttentionDecoding
 from fastconformer.recognizer import Head, Recognizer
 
 

@@ -6,7 +6,6 @@ Shapes: N samples, S encoder frames, V classes.
 """
 
 import contextlib
-import functools
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import ctc
 from common.config import ConfigError
 from common.devices import memory
 from common.recognition.chunks import WINDOW, by_length
@@ -24,11 +22,12 @@ from common.recognition.pauses import SoundStretch, stretches
 from common.recognition.recognizer import OnError
 from common.recognition.recordings import Recording, Source, is_silent, read_ahead
 from common.recognition.transcripts import Transcript
-from common.text.pieces import Pieces, word_groups
+from common.text.pieces import word_groups
 from fastconformer.attention.config import AttentionConfig, Times
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
-from fastconformer.attention.search import CachedToken, Heard, SearchOptions, Step, Wish, decode
+from fastconformer.attention.search import CachedToken, SearchOptions, Step, Wish, decode
+from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
 from fastconformer.hearing.texts import (
     HeardPart,
     TextHypothesis,
@@ -47,53 +46,6 @@ SPARE_TOKENS = 50
 BEAM = 4
 """Sequences that a search keeps where options ask for one and not for how many."""
 AUTO = "auto"
-
-
-class Identified(NamedTuple):
-    """A language and its probability among those that the model knows."""
-
-    language: str
-    probability: float
-
-
-class HeardFrames(NamedTuple):
-    """What a decoder needs of some stretches: keys and values, and how many frames they are of."""
-
-    heard: list[Heard]
-    counts: list[int]
-    log_probs: list[np.ndarray]
-    """[S, V] by the CTC head, of each; none where there is no such head."""
-
-
-class CtcFrames(NamedTuple):
-    """Log-probabilities [S, V] of some stretches, and what they are of."""
-
-    log_probs: list[np.ndarray]
-    pieces: Pieces
-    seconds_per_frame: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionDecoding:
-    """How texts are found, made once, since a language model takes time to read."""
-
-    search: SearchOptions
-    options: DecodingOptions
-    pieces: PromptedPieces
-    scorer: ctc.Scorer | None = None
-    ctc_weight: float = 0.0
-    """Share of the CTC head's log-probability in the scores of transcripts that a beam has found."""
-
-    @functools.lru_cache(maxsize=64)  # noqa: B019  a decoding lives as long as what it decodes
-    def with_words(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
-        """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
-        if not hot_words:
-            return self.scorer
-        boosts = dict.fromkeys((*self.options.hot_words, *hot_words), self.options.hot_word_boost)
-        try:
-            return (self.scorer or ctc.Scorer(self.pieces.labels)).with_hot_words(boosts)
-        except ValueError as error:
-            raise ConfigError(f"decoding: {error}") from None
 
 
 class _Stretch(NamedTuple):

@@ -19,7 +19,8 @@ from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep
 from fastconformer.attention.pieces import of_description
 from fastconformer.attention.search import Heard, Step
-from fastconformer.hearing.prompted import HeardFrames, PromptedRecognizer
+from fastconformer.hearing.decoding import HeardFrames
+from fastconformer.hearing.prompted import PromptedRecognizer
 from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import Network
 from trt.runtime.weights import WEIGHTS, weights_in

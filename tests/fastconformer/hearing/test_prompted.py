@@ -15,7 +15,8 @@ from common.text.pieces import Pieces
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
 from fastconformer.attention.search import Heard, Result
-from fastconformer.hearing.prompted import HeardFrames, PromptedRecognizer
+from fastconformer.hearing.decoding import HeardFrames
+from fastconformer.hearing.prompted import PromptedRecognizer
 from fastconformer.hearing.texts import TextHypothesis, hypothesis_of
 
 RATE, WORDS = 1000, 2000
