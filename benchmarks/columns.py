@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.table import Table
 
 HEADINGS = {"config": "model", "seconds_of_audio": "seconds", "processes": "GPUs", "frames": "T", "classes": "V"}
-"""Of fields that are not headed by their names."""
+"""Headings of fields that are not headed by their names."""
 
 
 def _table(name: str, keys: str, cells: str, **other: Any) -> Table:

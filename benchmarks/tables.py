@@ -76,7 +76,7 @@ def contradict(table: Table, row: Row, other: Row) -> bool:
 
 
 def _spread(row: Row) -> float:
-    """Of the repeats of a row; of one that does not tell, what the slowest of ten calls suggests."""
+    """How far the repeats of a row lie apart; where it does not tell, what the slowest of ten calls suggests."""
     if "spread" in row or not {"p90", "p99"} <= row.keys():
         return row.get("spread") or 0.0
     return (row["p90"] / row["p50"] - 1) / 2

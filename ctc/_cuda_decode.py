@@ -12,7 +12,7 @@ from ctc._loss_library import TYPES
 
 def greedy(scores_BSV: Tensor, frames_B: Tensor, blank: int) -> Tensor:
     """What `_device_greedy.collapsed_in_torch` gives: int32 [B, 4 S + 3], without waiting for the device."""
-    native = _cuda_library.native()
+    native = _cuda_library.DEVICE.loaded()
     scores_BSV = _with_adjacent_labels(scores_BSV)
     batch, frames, _ = scores_BSV.shape
     device = scores_BSV.device
@@ -36,7 +36,7 @@ def viterbi(
     scores_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, lengths_B: Tensor, blank: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """First frames and frames past the last [B, U], sums of log-probabilities [B, U], totals [B], all on the device."""
-    native = _cuda_library.native()
+    native = _cuda_library.DEVICE.loaded()
     scores_BSV = _with_adjacent_labels(scores_BSV)
     batch, frames, _ = scores_BSV.shape
     width = targets_BU.shape[1]

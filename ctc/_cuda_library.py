@@ -5,7 +5,6 @@ V classes.
 """
 
 import ctypes
-import functools
 from collections.abc import Callable
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from ctc import native as native_code
 from ctc._library import LIBRARY, load_cpu
 from ctc._loss_library import SUCCESS, TYPES, CTCProblem, LossOptions, TargetLabels, problem_of, refused, wrong_option
-from ctc.native import kernels
+from ctc.native.kernels import DeviceFunctions
 
 WORKSPACE_ALIGNMENT = 256
 FUNCTIONS = {
@@ -28,29 +27,8 @@ FUNCTIONS = {
 }
 
 
-@functools.cache
-def library() -> ctypes.CDLL | None:
-    """The native library, whose functions for CUDA are declared, or None where it was never built."""
-    found = load_cpu()
-    return None if found is None else declare(kernels.use(LIBRARY, found))
-
-
-def declare(found: ctypes.CDLL) -> ctypes.CDLL:
-    """Says which arguments the functions of ctc.h and ctc_decode.h take."""
-    return native_code.declare(found, FUNCTIONS)
-
-
-def serves(tensor: Tensor) -> bool:
-    """Whether the kernels compute with tensors of this device: of a GPU that they are compiled for."""
-    return tensor.is_cuda and why_missing(tensor.device) is None
-
-
-def why_missing(device: torch.device) -> str | None:
-    """Why there are no kernels for a device; None where there are, and for a CPU, which has its own."""
-    if device.type != "cuda":
-        return None if device.type == "cpu" else f"there are none for {device.type}"
-    major, minor = torch.cuda.get_device_capability(device)
-    return kernels.why_missing(LIBRARY, 10 * major + minor)
+DEVICE = DeviceFunctions(LIBRARY, load_cpu, FUNCTIONS)
+serves, why_missing = DEVICE.serve, DEVICE.why_missing
 
 
 def run(
@@ -65,7 +43,7 @@ def run(
     Everything is on the logits' device, the classes of logits and gradient are adjacent. An utterance whose lengths or
     labels do not fit has loss and gradient NaN: to raise an error would be to wait for the device.
     """
-    found = native()
+    found = DEVICE.loaded()
     problem = problem_of(logits_TBV, labels, options, gradient_TBV)
     bytes_needed = ctypes.c_size_t()
     if found.ctc_loss_cuda_workspace(problem, bytes_needed) != SUCCESS:
@@ -112,21 +90,13 @@ def scale(gradient_TBV: Tensor, by: Tensor) -> None:
     )
     by_stride = by.stride(0) if by.dim() else 0
     launch(
-        native().ctc_scale_gradient_cuda,
+        DEVICE.loaded().ctc_scale_gradient_cuda,
         gradient_TBV.device,
         problem,
         gradient_TBV.data_ptr(),
         by.data_ptr(),
         by_stride,
     )
-
-
-def native() -> ctypes.CDLL:
-    """The library; RuntimeError where it was never built."""
-    found = library()
-    if found is None:
-        raise RuntimeError(f"{LIBRARY.cpu} is missing: run `{LIBRARY.command}`")
-    return found
 
 
 def _address(tensor: Tensor | None) -> int | None:

@@ -21,7 +21,7 @@ from common.runs.checkpoint import CheckpointError
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.objective import smoothed_cross_entropy
 from fastconformer.attention.pieces import PromptedPieces
-from fastconformer.attention.search import SearchOptions, Step
+from fastconformer.attention.search import DecoderStep, SearchOptions
 from fastconformer.attention.step import Steps
 from fastconformer.checkpoints.reading import read_aligner
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames
@@ -141,7 +141,7 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
         rows = zip(encoded_BSC.to(self.device), counts, strict=True)
         return HeardFrames([self._decoder.hear(row_SC[:count]) for row_SC, count in rows], counts, [])
 
-    def _steps(self) -> Step:
+    def _steps(self) -> DecoderStep:
         return self._decoder()
 
     @functools.cached_property

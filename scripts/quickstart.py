@@ -158,14 +158,14 @@ def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
     """
     import quickstart_voice as voice
     import torch
-    from quickstart_together import Training, train_together
+    from quickstart_together import TrainingJob, train_together
 
     from jasper import train
 
     left = voice.left_to_train(runs, fresh=fresh)
     if needs_training(run, fresh=fresh):
         log = run.output_dir / "terminal.log"
-        left.insert(0, Training("recogniser", train.main, run, log, run.epochs, share=0.44))
+        left.insert(0, TrainingJob("recogniser", train.main, run, log, run.epochs, share=0.44))
     if left and not train_together(left, cores=torch.get_num_threads()):
         print("stopped; the same command goes on from there")
         return False

@@ -32,7 +32,7 @@ _LABEL = 12  # columns
 _CLEAR, _UP = "\r\x1b[2K", "\x1b[1A"
 
 
-class Training(NamedTuple):
+class TrainingJob(NamedTuple):
     """`run(settings)` in a process of its own; `label` stands before what it prints, which `log` keeps.
 
     `epochs` is how many it has in all. `share` is its part of the work, which decides how many threads it gets, and how
@@ -49,12 +49,12 @@ class Training(NamedTuple):
 
 
 class _Running(NamedTuple):
-    training: Training
+    training: TrainingJob
     process: BaseProcess
     reader: Connection
 
 
-def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
+def train_together(trainings: Sequence[TrainingJob], *, cores: int) -> bool:
     """Whether all of them ran to the end of what they were asked; False if a signal ended them.
 
     Raises ConfigError, with what was said last, if one of them ended with an error.
@@ -89,7 +89,7 @@ def train_together(trainings: Sequence[Training], *, cores: int) -> bool:
     return not signals.count
 
 
-def threads_of(training: Training, cores: int) -> int:
+def threads_of(training: TrainingJob, cores: int) -> int:
     """Threads of a training: its share of the machine's cores, rounded down, and at least one."""
     return max(1, int(cores * training.share))
 
@@ -99,7 +99,7 @@ def _nice(share: float, most: float) -> int:
     return min(19, round(math.log(most / share, 1.25)))
 
 
-def started(training: Training, threads: int) -> _Running:
+def started(training: TrainingJob, threads: int) -> _Running:
     reader, writer = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(training, threads, writer))
     # Ctrl-C reaches all processes of a terminal; what it means for these, this one tells them.
@@ -112,7 +112,7 @@ def started(training: Training, threads: int) -> _Running:
     return _Running(training, process, reader)
 
 
-def _work(training: Training, threads: int, writer: Connection) -> None:
+def _work(training: TrainingJob, threads: int, writer: Connection) -> None:
     """What the process does: the training, its output in the pipe, until it, or who started it, ends."""
     os.setsid()
     os.nice(training.nice)
@@ -249,7 +249,7 @@ class Lines:
 class Terminal(Lines):
     """The newest step of each training in a line of its own, with how far it is and how long it takes; others above."""
 
-    def __init__(self, stream: TextIO, trainings: Sequence[Training]):
+    def __init__(self, stream: TextIO, trainings: Sequence[TrainingJob]):
         super().__init__(stream)
         self._epochs = {training.label: training.epochs for training in trainings}
         self._newest = dict.fromkeys(self._epochs, "starts")

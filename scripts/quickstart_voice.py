@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from quickstart_together import Training
+from quickstart_together import TrainingJob
 
 import fastpitch
 from common import config
@@ -55,7 +55,7 @@ class Runs(NamedTuple):
         return self.acoustic.output_dir, self.vocoder.output_dir
 
 
-class Said(NamedTuple):
+class JudgedSentence(NamedTuple):
     """A sentence, and what was heard of it: "" where no sound came of it, and then no line of the report either."""
 
     text: str
@@ -63,10 +63,10 @@ class Said(NamedTuple):
     line: report.Line | None
 
 
-class Hearing(NamedTuple):
+class HeardSentences(NamedTuple):
     """All sentences that were said, the characters heard wrongly, and how long speaking took."""
 
-    sentences: list[Said]
+    sentences: list[JudgedSentence]
     characters: ErrorCount
     took_seconds: float
 
@@ -95,7 +95,7 @@ def configurations(run_dir: Path, name: str, corpus: Path, size: Size, language:
     return runs if size == "full" else Runs(replace(runs.acoustic, **TOY), replace(runs.vocoder, **TOY))
 
 
-def left_to_train(runs: Runs, *, fresh: bool) -> list[Training]:
+def left_to_train(runs: Runs, *, fresh: bool) -> list[TrainingJob]:
     """What of the voice is not trained yet; fresh ones are deleted. Raises ConfigError at runs of other settings."""
     for folder in runs.folders:
         if fresh and (folder / "nvlog.json").is_file():
@@ -104,10 +104,10 @@ def left_to_train(runs: Runs, *, fresh: bool) -> list[Training]:
     left = []
     if not _is_trained(acoustic, acoustic_run.NAME):
         log = acoustic.output_dir / "terminal.log"
-        left.append(Training("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.43))
+        left.append(TrainingJob("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.43))
     if not _is_trained(vocoder, name_of(vocoder)):
         log = vocoder.output_dir / "terminal.log"
-        left.append(Training("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.13))
+        left.append(TrainingJob("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.13))
     if not left:
         print(f"{' and '.join(map(str, runs.folders))}: trained before; --fresh trains them anew")
     return left
@@ -120,7 +120,7 @@ def _is_trained(run: AcousticConfig | HifiganRun, name: str) -> bool:
     return saved is not None and saved["progress"]["epoch"] >= run.epochs
 
 
-def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -> Hearing:
+def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -> HeardSentences:
     """Says held-out sentences into the run directory, and has them transcribed."""
     packed = _packed(runs)
     tts, voice = fastpitch.load(packed), fastpitch.Voice(fastpitch.load_vocoder(packed))
@@ -132,7 +132,7 @@ def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -
     took = time.perf_counter() - start
     paths = [folder / f"{number:02d}.wav" for number in range(1, len(texts) + 1)]
     said = [_heard(*each, asr) for each in zip(paths, texts, spoken, strict=True)]
-    return Hearing(said, character_errors(texts, [each.heard for each in said]), took)
+    return HeardSentences(said, character_errors(texts, [each.heard for each in said]), took)
 
 
 def _packed(runs: Runs) -> Path:
@@ -149,17 +149,17 @@ def _packed(runs: Runs) -> Path:
     )
 
 
-def _heard(path: Path, text: str, spoken: Spoken, asr: Recognizer) -> Said:
+def _heard(path: Path, text: str, spoken: Spoken, asr: Recognizer) -> JudgedSentence:
     if spoken.error:
         print(f"{path.stem}: {text}: {spoken.error}")
-        return Said(text, "", None)
+        return JudgedSentence(text, "", None)
     samples_N = sound.to_int16(spoken.samples_N)
     waveform.write(path, samples_N, spoken.sample_rate)
     heard = asr.transcribe([path])[0].text
-    return Said(text, heard, report.line(path.name, f"{text} (heard: {heard})", samples_N, spoken))
+    return JudgedSentence(text, heard, report.line(path.name, f"{text} (heard: {heard})", samples_N, spoken))
 
 
-def summarise(runs: Runs, hearing: Hearing, python: str, language: Language = "en") -> None:
+def summarise(runs: Runs, hearing: HeardSentences, python: str, language: Language = "en") -> None:
     """Two of the sentences, all of them as a page, and where to go from here."""
     for each in hearing.sentences[:SHOWN]:
         print(f"   to be said  {each.text}\n   recognised  {each.heard}\n")

@@ -32,7 +32,7 @@ from common.text.normalize import in_ascii, prepared
 from common.text.spoken import without_reading
 
 
-class Place(NamedTuple):
+class TaughtPlace(NamedTuple):
     """A place of a phrase where something is chosen."""
 
     position: int
@@ -76,7 +76,7 @@ def _follow(target: str, offset: int, said: str) -> int:
     return offset
 
 
-class Phrase(NamedTuple):
+class TaughtPhrase(NamedTuple):
     """A phrase as a reader takes it: all that may stand at a place, and what is compared of a reading."""
 
     text: str
@@ -84,15 +84,15 @@ class Phrase(NamedTuple):
     told: Callable[[int, Proposal, SpokenForm], str]
 
 
-def places(phrase: Phrase, targets: list[str]) -> list[Place] | None:
+def places(phrase: TaughtPhrase, targets: list[str]) -> list[TaughtPlace] | None:
     """The places of a phrase along its ways; None where there is none."""
     right: dict[int, set[tuple[int, int]]] = defaultdict(set)
     if not sum(_leads(phrase, target, right) for target in dict.fromkeys(targets)):  # all of them add to what is right
         return None
-    return [Place(position, phrase.at(position), right[position]) for position in sorted(right)]
+    return [TaughtPlace(position, phrase.at(position), right[position]) for position in sorted(right)]
 
 
-def _leads(phrase: Phrase, target: str, right: dict[int, set[tuple[int, int]]]) -> bool:
+def _leads(phrase: TaughtPhrase, target: str, right: dict[int, set[tuple[int, int]]]) -> bool:
     """Whether a way says `target`; adds to `right` what is chosen along all such ways."""
     seen: dict[tuple[int, int], bool] = {}
 
@@ -114,7 +114,7 @@ def _leads(phrase: Phrase, target: str, right: dict[int, set[tuple[int, int]]]) 
     return leads(0, 1 if target[0] == " " else 0)
 
 
-def way(text: str, found: list[Place]) -> list[tuple[Place, Before]]:
+def way(text: str, found: list[TaughtPlace]) -> list[tuple[TaughtPlace, Before]]:
     """The places along the ways of the fewest tokens, each with what is right on them and what was chosen before."""
     by_position = {place.position: place for place in found}
     best: dict[int, int] = {len(text): 0}
@@ -160,7 +160,7 @@ class Problem:
         self.choices = 0
         self.nodes = 0
 
-    def add(self, features: list[list[str]], place: Place, allowed: Counter[str], least: int) -> None:
+    def add(self, features: list[list[str]], place: TaughtPlace, allowed: Counter[str], least: int) -> None:
         for i, proposal in enumerate(place.proposals):
             kept = [f for f in dict.fromkeys(features[i]) if allowed[f] >= least]
             nodes: dict[str, int] = {}
@@ -226,7 +226,7 @@ def rounded(ids: dict[tuple[str, str], int], w: np.ndarray, least: int, scale: f
     return found
 
 
-Taught = tuple[str, list[Place], Mapping[str, Sequence[str]]]
+Taught = tuple[str, list[TaughtPlace], Mapping[str, Sequence[str]]]
 """A phrase, its places, and the classes of words of its language."""
 
 
@@ -291,7 +291,7 @@ def aligned(case: Case) -> Taught | None:
         return said[:-1] if text.startswith(("'s", "'S"), proposal.stop) else said
 
     for alternatives, is_strict in ((case.said[:1], True), (case.said[:1], False), (case.said, False)):
-        if found := places(Phrase(text, at, told), [_said(said, is_strict) for said in alternatives]):
+        if found := places(TaughtPhrase(text, at, told), [_said(said, is_strict) for said in alternatives]):
             return text, found, _english_classes()
     return None
 
@@ -301,7 +301,7 @@ def aligned_european(case: Case, code: str) -> Taught | None:
     text, compared, language = case.written, cache(READERS[CODES_BACK[code]].compared), european.language_of(code)
     assert language
     addresses = european_scan.electronic(text, language)
-    phrase = Phrase(
+    phrase = TaughtPhrase(
         text,
         cache(lambda position: european_reader.proposed(text, position, language, addresses)),
         lambda position, proposal, reading: compared(

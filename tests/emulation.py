@@ -113,4 +113,4 @@ def no_stream(device: object) -> Iterator[int]:
 def emulate(monkeypatch: pytest.MonkeyPatch, binding: ModuleType, library: ctypes.CDLL) -> None:
     """From here on `binding`, the `_cuda_library` of a package, calls `library`, on tensors of the CPU."""
     monkeypatch.setattr(native, "current_stream", no_stream)
-    monkeypatch.setattr(binding, "library", lambda: binding.declare(library))
+    monkeypatch.setattr(binding.DEVICE, "loaded", lambda: binding.DEVICE.declared(library))

@@ -205,7 +205,7 @@ class StreamPauses:
         self.sample_rate, self._top_db = pauses.sample_rate, pauses.top_db
         self.frame, self._side = pauses.sample_rate // FRAMES_PER_SECOND, side_frames(pauses.longest)
         self.cuts: list[Cut] = []
-        """Of what was given out."""
+        """What was cut out before and within the samples that were given out."""
         self._rest_N = np.zeros(0, np.float32)
         self._end: deque[np.ndarray] = deque(maxlen=self._side)  # of the pause: it is kept if something follows
         self._levels: deque[float] = deque(maxlen=STEADY_FRAMES)

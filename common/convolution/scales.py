@@ -72,7 +72,7 @@ def is_exact_enough(packed: PackedConvolution, weight_OKI: Tensor, sizes: Sizes)
 
 
 def _inverse(values: Tensor) -> Tensor:
-    """Of zero, zero."""
+    """1 / value, and zero for zero."""
     return torch.where(values == 0, 0.0, 1 / values)
 
 

@@ -159,7 +159,7 @@ def read_librispeech(path: Path, root: Path | None) -> Entries:
 
 
 def _read_word_ends(path: Path) -> dict[str, tuple[float, ...]]:
-    """Of every utterance, by its id; none where there is no such file. Raises ManifestError."""
+    """Ends of words of every utterance, by its id; none where there is no such file. Raises ManifestError."""
     try:
         lines = map(json.loads, text_of(path).splitlines()) if is_file(path) else ()
         return {line["id"]: tuple(float(end) for _, _, end in line["words"]) for line in lines}

@@ -85,6 +85,11 @@ class SyntheticConfig:
         if not self.accents:
             object.__setattr__(self, "accents", ("en-us" if self.language == "en" else self.language,))
 
+    @property
+    def counts(self) -> dict[Subset, int]:
+        """Utterances of each subset."""
+        return {"train": self.train_utterances, "dev": self.dev_utterances, "test": self.test_utterances}
+
 
 class SyntheticSpeaker(NamedTuple):
     """Somebody who reads: `id` is the LibriSpeech folder's name."""
@@ -128,14 +133,9 @@ def build_librispeech(
     where processes cannot be started, as from a script without `if __name__ == "__main__":`.
     """
     config = config or SyntheticConfig()
-    counts: dict[Subset, int] = {
-        "train": config.train_utterances,
-        "dev": config.dev_utterances,
-        "test": config.test_utterances,
-    }
 
     def write(root: Path) -> None:
-        tasks = {subset: _librispeech_tasks(root, subset, count, config) for subset, count in counts.items()}
+        tasks = {subset: _librispeech_tasks(root, subset, count, config) for subset, count in config.counts.items()}
         spoken = _speak_all(
             [task for each in tasks.values() for task in each], _render_noisy, config, workers, progress
         )
@@ -190,14 +190,9 @@ def build_translations(
     the language of `config` has no effect.
     """
     config = config or SyntheticConfig()
-    counts: dict[Subset, int] = {
-        "train": config.train_utterances,
-        "dev": config.dev_utterances,
-        "test": config.test_utterances,
-    }
 
     def write(root: Path) -> None:
-        for subset, count in counts.items():
+        for subset, count in config.counts.items():
             tasks, translations = _translation_tasks(root, subset, count, config)
             spoken = _speak_all(tasks, _render_noisy, config, workers, progress)
             _write_word_times(root / f"{subset}.word_times.jsonl", spoken)

@@ -14,15 +14,19 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctc.native.compilers import BuildError
+from ctc.native.declaring import declare
 from ctc.native.library import NativeLibrary, alone, cache_folder
 from ctc.native.loading import load
+
+if TYPE_CHECKING:
+    import torch
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 """What `--cuda all` compiles for; others are compiled for at their first use."""
@@ -75,6 +79,44 @@ def use(
 
 _KEPT: list[object] = []
 """What native code may call as long as the process lives."""
+
+
+class DeviceFunctions:
+    """The functions of a native library that launch kernels: `load_cpu` gives the library, `functions` arguments."""
+
+    def __init__(
+        self, library: NativeLibrary, load_cpu: Callable[[], ctypes.CDLL | None], functions: Mapping[str, str]
+    ) -> None:
+        self.library, self.functions, self._load_cpu = library, functions, load_cpu
+
+    @functools.cached_property
+    def found(self) -> ctypes.CDLL | None:
+        """The library with these functions; None where it was never built."""
+        loaded = self._load_cpu()
+        return None if loaded is None else self.declared(use(self.library, loaded))
+
+    def declared(self, loaded: ctypes.CDLL) -> ctypes.CDLL:
+        """`loaded`, which knows the arguments of these functions from here on."""
+        return declare(loaded, self.functions)
+
+    def loaded(self) -> ctypes.CDLL:
+        """The library; RuntimeError where it was never built."""
+        if self.found is None:
+            raise RuntimeError(f"{self.library.cpu} is missing: run `{self.library.command}`")
+        return self.found
+
+    def why_missing(self, device: torch.device) -> str | None:
+        """Why there are no kernels for a device; None where there are, and for a CPU, which needs none."""
+        if device.type != "cuda":
+            return None if device.type == "cpu" else f"there are none for {device.type}"
+        from torch.cuda import get_device_capability
+
+        major, minor = get_device_capability(device)
+        return why_missing(self.library, 10 * major + minor)
+
+    def serve(self, tensor: torch.Tensor) -> bool:
+        """Whether the kernels compute with tensors of this device: of a GPU that they are compiled for."""
+        return tensor.is_cuda and self.why_missing(tensor.device) is None
 
 
 def names(library: NativeLibrary, loaded: ctypes.CDLL) -> list[str]:

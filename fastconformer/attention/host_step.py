@@ -1,10 +1,11 @@
-"""`Step` on arrays, for processors: the decoder of an exported file, or of a model in torch. Needs no torch.
+"""`DecoderStep` on arrays, for processors: the decoder of an exported file, or of a model in torch. Needs no torch.
 
 Shapes: N tokens of all sequences, G those of equally long ones, R tokens up to one, S encoder frames, D width, H heads,
 W width of a head, V classes, K best.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,16 +22,16 @@ FIRST_SLOTS = 256  # of a new store, which doubles when it is full
 EPSILON = 1e-5
 
 
-class Slots:
+class Slots(ABC):
     """Places in a store of keys and values, which grows."""
 
     def __init__(self) -> None:
         self.free = list(range(FIRST_SLOTS))
         self.size = FIRST_SLOTS
 
+    @abstractmethod
     def grow(self) -> None:
         """Makes room for twice as many."""
-        raise NotImplementedError
 
     def take(self, count: int) -> list[int]:
         """So many free slots."""
@@ -87,7 +88,7 @@ class HostDecoder:
 
 
 class HostStep(Slots):
-    """`Step` on arrays."""
+    """`DecoderStep` on arrays."""
 
     def __init__(self, decoder: HostDecoder) -> None:
         super().__init__()
@@ -102,7 +103,7 @@ class HostStep(Slots):
     def __call__(
         self, tokens: Sequence[CachedToken], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
     ) -> list[Best]:
-        """As `Step` says."""
+        """As `DecoderStep` says."""
         decoder, activation = self.decoder, ACTIVATIONS[self.decoder.cfg.activation]
         own_N = np.array([token.slots[token.at] for token in tokens])
         by_length: dict[int, list[int]] = {}

@@ -50,7 +50,7 @@ class Best(NamedTuple):
     log_probs: list[float]
 
 
-class Step(Protocol):
+class DecoderStep(Protocol):
     """The network of a decoder over cached keys and values."""
 
     def take(self, count: int) -> list[int]:
@@ -127,7 +127,9 @@ class _Sequence:
     state: ctc.scorer.State | None = None
 
 
-def decode(step: Step, wishes: Sequence[tuple[Wish, Heard]], options: SearchOptions, *, rows: int = 32) -> list[Result]:
+def decode(
+    step: DecoderStep, wishes: Sequence[tuple[Wish, Heard]], options: SearchOptions, *, rows: int = 32
+) -> list[Result]:
     """The texts of each recording; `rows` sequences at most are computed at once, and those of one recording."""
     waiting = deque(_Search(step, wish, heard, options) for wish, heard in wishes)
     searches = list(waiting)
@@ -153,7 +155,7 @@ def decode(step: Step, wishes: Sequence[tuple[Wish, Heard]], options: SearchOpti
 class _Search:
     """The search in one recording."""
 
-    def __init__(self, step: Step, wish: Wish, heard: Heard, options: SearchOptions) -> None:
+    def __init__(self, step: DecoderStep, wish: Wish, heard: Heard, options: SearchOptions) -> None:
         self.step, self.wish, self.heard, self.options = step, wish, heard, options
         self.blocked: dict[tuple[int, ...], int] = {}
         self.flags: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep, Slots
 from fastconformer.attention.network import AttentionDecoder, DecoderBlock
-from fastconformer.attention.search import Best, CachedToken, Heard, Step
+from fastconformer.attention.search import Best, CachedToken, DecoderStep, Heard
 
 
 def keys_values(decoder: AttentionDecoder, encoded_XSC: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class Steps:
             weights = {name: weight.numpy() for name, weight in decoder.step_weights().items()}
             self._host = HostDecoder(decoder.cfg, weights, precision)
 
-    def __call__(self) -> Step:
+    def __call__(self) -> DecoderStep:
         """A step with a store of its own."""
         return TorchStep(self.decoder) if self._host is None else HostStep(self._host)
 
@@ -53,7 +53,7 @@ class Steps:
 
 
 class TorchStep(Slots):
-    """`Step` in torch, on any device."""
+    """`DecoderStep` in torch, on any device."""
 
     def __init__(self, decoder: AttentionDecoder) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class TorchStep(Slots):
     def __call__(
         self, tokens: Sequence[CachedToken], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
     ) -> list[Best]:
-        """As `Step` says."""
+        """As `DecoderStep` says."""
         device = self.store.device
         linear, heads = _linear, self.heads
         label_N = torch.tensor([token.label for token in tokens], device=device)

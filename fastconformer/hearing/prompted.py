@@ -7,6 +7,7 @@ Shapes: N samples, S encoder frames, V classes.
 
 import contextlib
 import itertools
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from common.text.pieces import word_groups
 from fastconformer.attention.config import AttentionConfig, Times
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
-from fastconformer.attention.search import CachedToken, SearchOptions, Step, Wish, decode
+from fastconformer.attention.search import CachedToken, DecoderStep, SearchOptions, Wish, decode
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
 from fastconformer.hearing.texts import (
     HeardPart,
@@ -67,7 +68,7 @@ class _Open:
     is_over: bool = False
 
 
-class PromptedRecognizer:
+class PromptedRecognizer(ABC):
     """A model that writes a text after a prompt, which says in which language.
 
     `network` says what the decoder is like. A class of it has `sample_rate`, `seconds_per_frame`, `_hear` and `_steps`,
@@ -83,14 +84,14 @@ class PromptedRecognizer:
         self._format = PromptFormat(network.prompt, pieces, network.language)
 
     @property
+    @abstractmethod
     def sample_rate(self) -> int:
         """Samples a second of the arrays that it hears; files of any rate are resampled."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def seconds_per_frame(self) -> float:
         """Seconds from one encoder frame to the next."""
-        raise NotImplementedError
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -103,9 +104,9 @@ class PromptedRecognizer:
         return LONGEST_SECONDS
 
     @property
+    @abstractmethod
     def has_ctc(self) -> bool:
         """Whether there is a CTC head, which finds the times of words."""
-        raise NotImplementedError
 
     @property
     def assumed_language(self) -> str:
@@ -117,16 +118,17 @@ class PromptedRecognizer:
             return self.languages[0]
         return "" if self.attention.prompt == "cohere" else AUTO
 
+    @abstractmethod
     def _hear(self, samples: Sequence[np.ndarray]) -> HeardFrames:
         """What the decoder needs of some sounds."""
-        raise NotImplementedError
 
-    def _steps(self) -> Step:
+    @abstractmethod
+    def _steps(self) -> DecoderStep:
         """The network of the decoder, with room for a search."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read(self, source: Source) -> Recording:
-        raise NotImplementedError
+        """A recording at the model's rate, or what is wrong with it."""
 
     def _by_aligner(self, samples: Sequence[np.ndarray]) -> CtcFrames:
         """What another model finds, that is beside this one. Raises ValueError where there is none."""

@@ -94,7 +94,7 @@ class CudaDecoder:
         rooms = (active_B, emitted_B, pending_BLH, logits)
         addresses = [part.data_ptr() for part in (*given, *rooms)]
         known = DeviceBatch(batch, frames, capacity, max_symbols, window, *addresses)
-        library, own = _cuda_library.loaded(), (byref(self._network.network), byref(known))
+        library, own = _cuda_library.DEVICE.loaded(), (byref(self._network.network), byref(known))
         with native.current_stream(device) as stream:
             call(library.transducer_decode_begin_cuda, *own, stream)
             while bool(active_B.any()):

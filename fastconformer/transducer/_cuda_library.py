@@ -4,8 +4,6 @@ Nothing here waits for the device, so that a loss may be captured in a CUDA grap
 U positions, W outputs of the joint, F frames of a tile.
 """
 
-import ctypes
-import functools
 from collections.abc import Sequence
 from ctypes import c_size_t
 
@@ -13,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ctc import native
-from ctc.native import kernels
+from ctc.native.kernels import DeviceFunctions
 from fastconformer.transducer._library import LIBRARY, load_cpu
 from fastconformer.transducer._loss_library import (
     TransducerLossOptions,
@@ -38,29 +36,8 @@ ARGUMENTS = {
 }
 
 
-@functools.cache
-def library() -> ctypes.CDLL | None:
-    """The native library, whose functions for CUDA are declared, or None where it was never built."""
-    found = load_cpu()
-    return None if found is None else declare(kernels.use(LIBRARY, found))
-
-
-def declare(found: ctypes.CDLL) -> ctypes.CDLL:
-    """Says which arguments the functions of transducer_loss.h take."""
-    return native.declare(found, ARGUMENTS)
-
-
-def serves(logits_BTUW: Tensor) -> bool:
-    """Whether the kernels compute with tensors of this device: of a GPU that they are compiled for."""
-    return logits_BTUW.is_cuda and why_missing(logits_BTUW.device) is None
-
-
-def why_missing(device: torch.device) -> str | None:
-    """Why there are no kernels for a device; None where there are, and for a CPU, which has its own."""
-    if device.type != "cuda":
-        return None if device.type == "cpu" else f"there are none for {device.type}"
-    major, minor = torch.cuda.get_device_capability(device)
-    return kernels.why_missing(LIBRARY, 10 * major + minor)
+DEVICE = DeviceFunctions(LIBRARY, load_cpu, ARGUMENTS)
+serves, why_missing = DEVICE.serve, DEVICE.why_missing
 
 
 def can_compute(shape: Sequence[int], options: TransducerLossOptions) -> bool:
@@ -117,7 +94,7 @@ class Lattices:
         self.problem.targets_stride, self.problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
         if memory is None:
             count = c_size_t()
-            call(loaded().transducer_lattices_bytes_cuda, self.problem, count)
+            call(DEVICE.loaded().transducer_lattices_bytes_cuda, self.problem, count)
             memory = torch.zeros(count.value, dtype=torch.uint8, device=labels.frames_B.device)
         self.memory = memory
 
@@ -153,12 +130,4 @@ class Lattices:
     def launch(self, name: str, *arguments: object) -> None:
         """Calls a function of the library on the device of the lattices, with its current stream."""
         with native.current_stream(self.memory.device) as stream:
-            call(getattr(loaded(), name), self.problem, *arguments, stream)
-
-
-def loaded() -> ctypes.CDLL:
-    """The library; RuntimeError where it was never built."""
-    found = library()
-    if found is None:
-        raise RuntimeError(f"{LIBRARY.cpu} is missing: run `{LIBRARY.command}`")
-    return found
+            call(getattr(DEVICE.loaded(), name), self.problem, *arguments, stream)

@@ -213,7 +213,7 @@ class NativeLattice:
 
 
 class JointLosses(NamedTuple):
-    """Of a batch: losses; lattices, and the numbers of cells that are not skipped, one utterance behind the other."""
+    """Losses, lattices, and the numbers of cells that are not skipped, of a batch, one utterance behind the other."""
 
     losses_B: Tensor
     """float64."""

@@ -14,7 +14,7 @@ from fastpitch.speaking import sound
 from fastpitch.vocoders.vocoder import Denoiser, MelSpan, Vocoder
 
 Gain = np.ndarray | None
-"""Of every frame of a sentence, [T], as `sound.gain_of_frames` gives it."""
+"""The gain of every frame of a sentence, [T], as `sound.gain_of_frames` gives it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,7 @@ def notes_priority(task):
 def training(together, label, run, notes, message=""):
     """One of the test's."""
     log = notes.with_name(f"{label}.log")
-    return together.Training(label, run, Task(notes, message), log, epochs=2, share=0.3)
+    return together.TrainingJob(label, run, Task(notes, message), log, epochs=2, share=0.3)
 
 
 def test_every_line_has_its_label_and_is_kept(together, tmp_path, capsys):

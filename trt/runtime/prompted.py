@@ -18,7 +18,7 @@ from common.text.vocabulary import Language
 from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep
 from fastconformer.attention.pieces import of_description
-from fastconformer.attention.search import Heard, Step
+from fastconformer.attention.search import DecoderStep, Heard
 from fastconformer.hearing.decoding import HeardFrames
 from fastconformer.hearing.prompted import PromptedRecognizer
 from trt.facts import ModelError, keeper_of, usable
@@ -85,7 +85,7 @@ class ExportedAttention(PromptedRecognizer):
             log_probs = [row[:count] for row, count in zip(found["log_probs_BSV"], counts, strict=True)]
         return HeardFrames([Heard(row[:, :, :, :count]) for row, count in rows], counts, log_probs)
 
-    def _steps(self) -> Step:
+    def _steps(self) -> DecoderStep:
         return HostStep(self._decoder)
 
     def _read(self, source: Source) -> Recording:

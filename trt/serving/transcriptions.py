@@ -31,7 +31,7 @@ class TranscriptionRequest(NamedTuple):
     format: Format
     streams: bool
     granularities: tuple[str, ...]
-    """Of times in verbose_json; all where none is asked for."""
+    """Granularities of the times in verbose_json: word, segment; all where none is asked for."""
     has_log_probs: bool
     languages: tuple[str, ...]
     hot_words: tuple[str, ...]

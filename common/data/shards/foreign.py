@@ -147,7 +147,7 @@ class _Tar:
         return Stored(self.path, member.start, member.size, crc32(content))
 
     def content(self, name: str) -> bytes:
-        """Of a member that is there."""
+        """The bytes of a member that is there."""
         member = self.found[name]
         return stores.read(self.path, member.start, member.size)
 

@@ -3,7 +3,8 @@
 import re
 
 from common.text.choose import Proposal, SpokenForm
-from common.text.english import electronic, lexical, say, words
+from common.text.english import electronic, lexical, quantities, say, words
+from common.text.english.quantities import CURRENCIES, PINNED
 from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import LARGE, NUMBER, Style
 from common.text.shapes import TokenShape, beside, either, matched, shape
@@ -26,10 +27,10 @@ _MEASURE = (
 )
 _SIGNS = [
     sign
-    for sign in say.CURRENCIES
+    for sign in CURRENCIES
     if not sign.isalpha() or sign in ("Rs", "RM", "Rp", "Dh", "Dhs", "Fr", "KSh", "Ksh", "R")
 ]
-_CODES = [sign for sign in say.CURRENCIES if sign.isascii() and sign.isalpha() and sign.isupper()]
+_CODES = [sign for sign in CURRENCIES if sign.isascii() and sign.isalpha() and sign.isupper()]
 _EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER}|\d{{1,3}}(?: \d{{3}}){{1,9}}(?!\d))"
 _MAGNITUDE = (
@@ -45,7 +46,7 @@ _MONEY_RANGE = (
     rf"{_SIGN}\s?(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}\s?-\s?"
     rf"(?P<last>{_AMOUNT}){_MAGNITUDE % 'last_magnitude'}"
 )
-_NAMED = either([sign for sign in say.CURRENCIES if sign.isalpha() and len(sign) > 1])
+_NAMED = either([sign for sign in CURRENCIES if sign.isalpha() and len(sign) > 1])
 _MONEY_BEHIND = (
     rf"(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}[\s-]?"
     rf"(?P<sign>[$£€¥₹¢₩₽₿฿₫₪₺₴](?!\d)|円|元|(?:{_NAMED})(?!\w))\.?"
@@ -67,18 +68,19 @@ NUMBERS = (
         say.telephone,
         " -.()/",
     ),
-    shape("measure", _MEASURE % _UNIT, say.measure),
-    shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", say.measure),
-    shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", say.hours, "h"),
-    shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", say.players, "ei"),
-    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned),
+    shape("measure", _MEASURE % _UNIT, quantities.measure),
+    shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", quantities.measure),
+    shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", quantities.hours, "h"),
+    shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", quantities.players, "ei"),
+    shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned),
     shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address, "/"),
-    shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", say.height, "'′"),
-    shape("money range", _MONEY_RANGE, say.money, "-"),
-    shape("money", _MONEY, say.money),
-    shape("money behind", _MONEY_BEHIND, say.money),
-    shape("notes", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?", say.notes, "s"),
-    shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", say.loss, "("),
+    shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", quantities.height, "'′"),
+    shape("money range", _MONEY_RANGE, quantities.money, "-"),
+    shape("money", _MONEY, quantities.money),
+    shape("money behind", _MONEY_BEHIND, quantities.money),
+    shape("notes", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?",
+          quantities.notes, "s"),
+    shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", quantities.loss, "("),
     shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock, ":"),
     shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock, ":"),
     shape("stamp", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)"
@@ -98,8 +100,8 @@ _BESIDE_SIGNS = (*_BEHIND_SIGNS, "number", "decade", "exponent", "telephone", "m
 _AT_SIGNS = tuple(shape for shape in NUMBERS if shape.name in _BESIDE_SIGNS)
 
 _IN_LETTERS = (
-    shape("money range", _MONEY_RANGE, say.money, "-"),
-    shape("money", _MONEY, say.money),
+    shape("money range", _MONEY_RANGE, quantities.money, "-"),
+    shape("money", _MONEY, quantities.money),
 )
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,(?=\s(?:1\d|20)\d\d(?!\w|,\d))")
 _MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month in say.MONTHS), 'sept'})})\.?\s\Z")
@@ -109,9 +111,9 @@ _KEPT = SpokenForm(("sign",), None)
 
 _RAISED = "".join(map(chr, say.POWERS))
 SIGNS = (
-    shape("pinned", either(list(say.PINNED)) + r"(?!\w)", say.pinned, begins="".join(name[0] for name in say.PINNED)),
+    shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned, begins="".join(name[0] for name in PINNED)),
     shape("per", rf"/\s?(?P<count>[1-9]\d*(?:\.\d)?\s?)?(?P<unit>(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+){_POWER}"
-           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", say.per, begins="/"),
+           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", quantities.per, begins="/"),
     shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power, begins="^"),
     shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power, begins=_RAISED),
     shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope, begins=_RAISED),
@@ -122,8 +124,8 @@ SIGNS = (
     shape("handle", r"@([A-Za-z_]\w*)", electronic.handle, begins="@"),
     shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag, begins="#"),
     shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, begins="#"),
-    shape("price", r"[$£€¥₹](?=/[A-Za-z])", say.price, begins="$£€¥₹"),
-    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", say.ticker, begins="$"),
+    shape("price", r"[$£€¥₹](?=/[A-Za-z])", quantities.price, begins="$£€¥₹"),
+    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", quantities.ticker, begins="$"),
     shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent, begins=":;=8["),
 )  # fmt: skip
 
@@ -182,6 +184,4 @@ PLAIN = re.compile(
     rf"|{_STOP.pattern}"
 )
 """Spaces and words that may be read otherwise only if a table has them."""
-SPECIAL = frozenset([*words.ENTRIES, *map(str.lower, (*words.ALONE, *say.CURRENCIES)), *SIGN_ROWS, "a", "am", "i"]) - {
-    "."
-}
+SPECIAL = frozenset([*words.ENTRIES, *map(str.lower, (*words.ALONE, *CURRENCIES)), *SIGN_ROWS, "a", "am", "i"]) - {"."}

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from common.text import pronounce
 from common.text.choose import SpokenForm, read_table
-from common.text.english.say import CURRENCIES, POWERS, TABLES, units
+from common.text.english.quantities import CURRENCIES, units
+from common.text.english.say import POWERS, TABLES
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, ordinal, year
 from common.text.roman import is_roman, roman

@@ -137,7 +137,7 @@ def _nested(weights: dict[str, Tensor], kernels: int) -> dict[str, Tensor]:
 
 
 def _used(described: dict[str, Any]) -> dict[str, Any]:
-    """Of a published description what the published code looks at: the first kernels and dilations of every list."""
+    """What the published code looks at of a published description: the first kernels and dilations of every list."""
     first = {"upsample_kernel_sizes": "upsample_rates", "resblock_dilation_sizes": "resblock_kernel_sizes"}
     used = {n: described[n][: len(described.get(by, described[n]))] for n, by in first.items() if n in described}
     dilations = 3 if str(described.get("resblock", "1")) == "1" else 2

