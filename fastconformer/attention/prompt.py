@@ -10,7 +10,7 @@ from typing import Any
 
 from common.text.pieces import SPACE
 from fastconformer.attention.config import Prompts
-from fastconformer.attention.pieces import END, NO_SPEECH, PromptedPieces
+from fastconformer.attention.pieces import END, NO_SPEECH, PromptedPieces, language_code
 
 START, CONTEXT, EMOTION = "<|startoftranscript|>", "<|startofcontext|>", "<|emo:undefined|>"
 TIMESTAMP, DIARIZE = "<|timestamp|>", "<|diarize|>"
@@ -20,7 +20,7 @@ _TASKS = ("asr", "transcribe", "ast", "translate", "s2t_translation")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is to be written of a recording."""
+    """What is to be written of a recording. Codes of languages lose their region: "en-US" is "en"."""
 
     source_language: str | None = None
     """Code of the language that is spoken; None where a model knows only one."""
@@ -36,6 +36,11 @@ class Wanted:
     """Whether changes of the speaker are written, by models that learned it."""
     context: str = ""
     """Text before this one."""
+
+    def __post_init__(self) -> None:
+        for name in ("source_language", "target_language"):
+            if (own := getattr(self, name)) is not None:
+                object.__setattr__(self, name, language_code(own) or None)
 
     @property
     def is_translation(self) -> bool:
@@ -68,10 +73,7 @@ class PromptFormat:
 
         A model of one language needs no name of it.
         """
-        source = self.language(wanted.source_language or self.default or None, "source_language")
-        target = source
-        if wanted.target_language is not None:
-            target = self.language(wanted.target_language, "target_language")
+        source, target = self.languages(wanted)
         if self.kind == "cohere" and target != source:
             raise ValueError(f"target_language = {target!r}: this model transcribes only; expected {source!r}")
         if self.kind == "canary":
@@ -94,6 +96,11 @@ class PromptFormat:
         before = [*self._before(), *context]
         return [*before, *self._numbers(START, EMOTION, _of(source), _of(target), *switches)]
 
+    def languages(self, wanted: Wanted) -> tuple[str, str]:
+        """The codes of the languages that are spoken and written. Raises ValueError for one that is not known."""
+        source = self.language(wanted.source_language or self.default or None, "source_language")
+        return source, self.language(wanted.target_language or source, "target_language")
+
     def is_translation(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt names two languages."""
         named = {self.pieces.labels[token] for token in prompt if token in self.pieces.control}
@@ -110,7 +117,7 @@ class PromptFormat:
         known = self.pieces.languages
         if code is None and len(known) == 1:
             return known[0]
-        base = str(code or "").strip().lower().replace("_", "-").partition("-")[0]
+        base = language_code(code or "")
         if base in known:
             return base
         near = difflib.get_close_matches(base, known, n=1)
