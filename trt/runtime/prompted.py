@@ -83,7 +83,8 @@ class ExportedAttention(PromptedRecognizer):
         log_probs = []
         if self.has_ctc:
             log_probs = [row[:count] for row, count in zip(found["log_probs_BSV"], counts, strict=True)]
-        return HeardFrames([Heard(row[:, :, :, :count]) for row, count in rows], counts, log_probs)
+        heard = [Heard(np.ascontiguousarray(row[:, :, :, :count])) for row, count in rows]
+        return HeardFrames(heard, counts, log_probs)
 
     def _steps(self) -> DecoderStep:
         return HostStep(self._decoder)
