@@ -27,7 +27,7 @@ class Wanted:
     target_language: str | None = None
     """Code of the language that is written; None for the one that is spoken."""
     punctuation: bool = True
-    """Whether there are capitals and punctuation."""
+    """Whether there are capitals and punctuation, by models whose pieces have any."""
     timestamps: bool = False
     """Whether the frames of words are written, by models that learned it."""
     itn: bool = False
@@ -67,6 +67,7 @@ class PromptFormat:
     def __init__(self, kind: Prompts, pieces: PromptedPieces, default: str = "") -> None:
         """`default`: the language that is spoken where nothing is said."""
         self.kind, self.pieces, self.default = kind, pieces, default
+        self._has_punctuation = pieces.are_cased  # what cannot be written is not asked for: no text followed its token
 
     def __call__(self, wanted: Wanted) -> list[int]:
         """The tokens of a prompt. Raises ValueError for an unknown language, and for what the format has no place for.
@@ -76,17 +77,18 @@ class PromptFormat:
         source, target = self.languages(wanted)
         if self.kind == "cohere" and target != source:
             raise ValueError(f"target_language = {target!r}: this model transcribes only; expected {source!r}")
+        punctuation = wanted.punctuation and self._has_punctuation
         if self.kind == "canary":
             asked = {"timestamps": wanted.timestamps, "itn": wanted.itn, "diarize": wanted.diarize}
             asked["context"] = bool(wanted.context)
             if extra := [name for name, is_asked in asked.items() if is_asked]:
                 raise ValueError(f"{', '.join(extra)}: the prompts of this model have no place for it")
             task = "<|transcribe|>" if source == target else "<|translate|>"
-            return self._numbers(START, _of(source), task, _of(target), self._switch(wanted.punctuation, "pnc"))
+            return self._numbers(START, _of(source), task, _of(target), self._switch(punctuation, "pnc"))
         switches = [
             self._switch(is_on, name)
             for is_on, name in (
-                (wanted.punctuation, "pnc"),
+                (punctuation, "pnc"),
                 (wanted.itn, "itn"),
                 (wanted.timestamps, "timestamp"),
                 (wanted.diarize, "diarize"),
