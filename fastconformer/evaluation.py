@@ -116,8 +116,7 @@ def main(cfg: EvaluationConfig) -> int:
             max_symbols=cfg.max_symbols, decoder_precision=cfg.decoder_precision,
         )  # fmt: skip
         spelling = _spelling(cfg, cfg.language)
-        is_prompted = isinstance(asr, AttentionRecognizer)
-        normalized = _stripped if is_prompted else spelling  # a translation is scored as it is
+        normalized = _stripped if isinstance(asr, AttentionRecognizer) else spelling  # a translation is scored as it is
         wanted = cfg.wanted
         dataset, problems = evaluated(asr, cfg, normalized)
         (result,) = evaluate(
@@ -130,8 +129,8 @@ def main(cfg: EvaluationConfig) -> int:
             wanted=wanted,
             decoder=_decoder(asr, cfg),
         )
-        if is_prompted:
-            found = [task_of(dataset.utterances[row], wanted) for row in result.rows]
+        if isinstance(asr, AttentionRecognizer):
+            found = [task_of(dataset.utterances[row], asr.prompts.languages, wanted) for row in result.rows]
             if world.is_main:
                 _print_tasks(result, found, cfg)
             of_speech = of_places(result, [one.source == one.target for one in found], _by_language(found, cfg))
@@ -164,7 +163,7 @@ def _print_tasks(result: Evaluation, tasks: Sequence[Task], cfg: EvaluationConfi
 
 def _by_language(tasks: Sequence[Task], cfg: EvaluationConfig) -> Callable[[str, int], str]:
     """How texts are compared, told the place of each: as those of its language."""
-    spellings = {task.target: _spelling(cfg, cfg.language if task.target in ("", "en") else "none") for task in tasks}
+    spellings = {task.target: _spelling(cfg, cfg.language if task.target == "en" else "none") for task in tasks}
     return lambda text, place: spellings[tasks[place].target](text)
 
 

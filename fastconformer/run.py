@@ -166,14 +166,12 @@ class Run:
         cfg = self.cfg
         try:
             if cfg.model.attention.layers:
-                default, texts = cfg.model.attention.language, languages_of(utterances)
-                if default and "" in texts:
-                    texts = {default: [*texts.get(default, ()), *texts.pop("")]} | texts
-                prompt = cfg.model.attention.prompt
-                return learned_pieces(texts, size=cfg.model.pieces, kind=cfg.data.piece_kind, prompt=prompt)
+                head = cfg.model.attention
+                texts = languages_of(utterances, head.language, skips=cfg.data.on_error == "skip")
+                return learned_pieces(texts, size=cfg.model.pieces, kind=cfg.data.piece_kind, prompt=head.prompt)
             return train_pieces((u.text for u in utterances), size=cfg.model.pieces, kind=cfg.data.piece_kind)
         except VocabularyError as error:
-            raise ManifestError(f"{error}; set --model.pieces") from None
+            raise ManifestError(f"model.pieces = {cfg.model.pieces}: {error}") from None
 
 
 def _counts(corpora: Sequence[tuple[str, int]], rows: np.ndarray) -> np.ndarray:

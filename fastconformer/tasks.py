@@ -15,7 +15,7 @@ MISSING = "scores of translations need the package sacrebleu: pip install sacreb
 
 
 class Task(NamedTuple):
-    """What was spoken and what was to be written, by their languages' codes; "" where nothing is said."""
+    """What was spoken and what was to be written, by their languages' codes."""
 
     source: str
     target: str
@@ -31,10 +31,9 @@ class Translated(NamedTuple):
     chrf: float
 
 
-def task_of(utterance: Utterance, wanted: Wanted) -> Task:
-    """That of an utterance; `wanted` where it does not say itself."""
-    own = wanted.with_entry(dict(utterance.wanted))
-    return Task(own.source_language or "", own.target_language or own.source_language or "")
+def task_of(utterance: Utterance, languages: Callable[[Wanted], tuple[str, str]], wanted: Wanted | None = None) -> Task:
+    """That of an utterance; `wanted` where it does not say itself, and what `PromptFormat.languages` makes of it."""
+    return Task(*languages((wanted or Wanted()).with_entry(dict(utterance.wanted))))
 
 
 def by_task(result: Evaluation, tasks: Sequence[Task]) -> Iterator[tuple[Task, Evaluation]]:

@@ -20,7 +20,6 @@ from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.pieces import PromptedPieces
-from fastconformer.attention.prompt import Wanted
 from fastconformer.config import Config
 from fastconformer.network.model import Model
 from fastconformer.objective import Share, objective
@@ -113,8 +112,10 @@ def validate(run: Run, loop: Loop) -> None:
                 asr, run.validation, world, heads=heads, batch_size=cfg.batch_size, workers=cfg.data.workers,
                 normalized=run.spelling, guard=False,
             )  # fmt: skip
-            tasks = [task_of(run.validation.utterances[row], Wanted()) for row in results[0].rows]
-            transcripts = [task.source == task.target for task in tasks]
+            transcripts: list[bool] = []
+            if isinstance(asr, AttentionRecognizer):
+                tasks = (task_of(run.validation.utterances[row], asr.prompts.languages) for row in results[0].rows)
+                transcripts = [task.source == task.target for task in tasks]
             if not all(transcripts) and can_translate():
                 found_of = translated(of_places(results[0], [not is_one for is_one in transcripts]))
                 scores = {"bleu": found_of.bleu}

@@ -104,7 +104,7 @@ def test_installed_from_git_the_library_is_built_and_everything_is_found_from_an
 ):
     environment.install(f"git+file://{sources}", CXX=quick_compiler)
     installed = environment.site_packages
-    for folder in ("ctc", "fastconformer/transducer", "common/convolution"):
+    for folder in ("ctc", "fastconformer/attention", "fastconformer/transducer", "common/convolution"):
         assert (installed / folder / "_build" / f"lib{Path(folder).name}.so").is_file(), folder
     assert not list(installed.glob("**/csrc/test")), "sources of tests"
     (about,) = installed.glob("speech_models-*.dist-info")

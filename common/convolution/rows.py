@@ -46,7 +46,7 @@ class Rows:
         problem.input_slope = 1.0
         if self.bias_O is not None:
             problem.bias = self.bias_O.ctypes.data
-        self._problem = bytes(problem)
+        self.problem = bytes(problem)
 
     def __call__(self, x_RI: np.ndarray, activation: Activation = "identity") -> np.ndarray:
         """y_RO of float32 rows, after "identity", "gelu", or ReLU: "leaky_relu"."""
@@ -57,7 +57,7 @@ class Rows:
         y_RO = np.empty((rows, self.filters), np.float32)
         if not rows:
             return y_RO
-        problem = ConvolutionProblem.from_buffer_copy(self._problem)
+        problem = ConvolutionProblem.from_buffer_copy(self.problem)
         problem.frames = problem.outputs = rows
         problem.x, problem.x_batch_stride, problem.x_frame_stride = x_RI.ctypes.data, x_RI.size, self.channels
         problem.y, problem.y_batch_stride, problem.y_frame_stride = y_RO.ctypes.data, y_RO.size, self.filters

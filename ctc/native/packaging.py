@@ -42,7 +42,7 @@ class BuildWithLibraries(build_py):
         sys.path.insert(0, str(target))
         from ctc.native import BuildError, NativeLibrary, build
 
-        headers = (target / "ctc" / "include", target / "ctc" / "csrc")
+        headers = tuple(target / folder for folder in ("ctc/include", "ctc/csrc", "common/convolution/include"))
         for package in sorted(path.parent for path in target.rglob("csrc")):
             library = NativeLibrary(package=package, command="", headers=() if package.name == "ctc" else headers)
             try:

@@ -1,5 +1,8 @@
 """`DecoderStep` on arrays, for processors: the decoder of an exported file, or of a model in torch. Needs no torch.
 
+The native library takes a step in one call. What is written here in numpy is its reference, and takes its place where
+there is no compiler.
+
 Shapes: N tokens of all sequences, G those of equally long ones, R tokens up to one, S encoder frames, D width, H heads,
 W width of a head, V classes, K best.
 """
@@ -10,9 +13,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from common.convolution import library
 from common.convolution.library import Activation
 from common.convolution.library import Weights as Kind
 from common.convolution.rows import Rows
+from fastconformer.attention._library import NORMS, PRODUCTS, NativeStep, load
 from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.search import Best, CachedToken
 
@@ -74,12 +79,19 @@ class HostDecoder:
 
         self.head = Rows(weights.get("output", self.tokens_VD), weights["bias"], KINDS[precision], threads=threads)
         self.embedding_norm, self.norm = norm("embedding_norm"), norm("norm")
-        self.blocks = [
-            {name: norm(f"blocks.{i}.{name}") for name in ("text_norm", "sound_norm", "norm")}
-            for i in range(cfg.layers)
-        ]
-        products = ("text.qkv", "text.leave", "sound.query", "sound.leave", "enter", "leave")
-        self.products = [{name: packed(f"blocks.{i}.{name}") for name in products} for i in range(cfg.layers)]
+        self.blocks = [{name: norm(f"blocks.{i}.{name}") for name in NORMS} for i in range(cfg.layers)]
+        self.products = [{name: packed(f"blocks.{i}.{name}") for name in PRODUCTS} for i in range(cfg.layers)]
+        self.native = None
+        if load() is not None:
+            self.native = NativeStep(
+                {"layers": cfg.layers, "width": cfg.width, "heads": cfg.heads, "inner": cfg.inner,
+                 "classes": self.classes, "positions": len(self.positions_LD)},
+                (self.tokens_VD, self.positions_LD),
+                list(zip(self.blocks, self.products, strict=True)),
+                (self.embedding_norm, self.norm),
+                self.head,
+                library.ACTIVATIONS[ACTIVATIONS[cfg.activation]],
+            )  # fmt: skip
 
     @property
     def classes(self) -> int:
@@ -104,6 +116,8 @@ class HostStep(Slots):
         self, tokens: Sequence[CachedToken], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
     ) -> list[Best]:
         """As `DecoderStep` says."""
+        if self.decoder.native is not None:
+            return self.decoder.native(self.store, tokens, asked, best, allowed_V)
         decoder, activation = self.decoder, ACTIVATIONS[self.decoder.cfg.activation]
         own_N = np.array([token.slots[token.at] for token in tokens])
         by_length: dict[int, list[int]] = {}

@@ -23,8 +23,20 @@ _OWN = {
 }
 """Special tokens of our own models by the format of their prompts; those of the languages follow."""
 _SPECIAL = re.compile(r"<\|(.+)\|>|<pad>")
-_LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
 _NO_LANGUAGES = {"pnc", "itn"}
+_CODE = re.compile(r"\s*([a-z]{2,3})(?:[-_].*)?\s*", re.IGNORECASE)
+
+
+def language_code(name: str) -> str:
+    """The code of a language without a region: "en" of "en-US". What is no code stays as it is."""
+    match = _CODE.fullmatch(name)
+    return match[1].lower() if match else name
+
+
+def is_language(code: str) -> bool:
+    """Whether there can be a special token of a language of this code."""
+    return bool(_LANGUAGE.fullmatch(code)) and code not in _NO_LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -70,9 +82,9 @@ class PromptedPieces(Pieces):
     @functools.cached_property
     def languages(self) -> tuple[str, ...]:
         """Codes of the languages that have a token, and a tokenizer where every language has its own."""
-        found = (_LANGUAGE.fullmatch(label) for label in self._numbers)
-        codes = [match[1] for match in found if match and match[1] not in _NO_LANGUAGES]
-        own = {language.partition("-")[0] for language, _ in self.parts}
+        found = (_SPECIAL.fullmatch(label) for label in self._numbers)
+        codes = [match[1] for match in found if match and match[1] and is_language(match[1])]
+        own = {language_code(language) for language, _ in self.parts}
         return tuple(
             code for code in codes if (own == {""} or code in own) and (self.writes is None or code in self.writes)
         )
@@ -97,17 +109,19 @@ class PromptedPieces(Pieces):
         found = {number: re.fullmatch(r"<\|(\d+)\|>", label) for label, number in self._numbers.items()}
         return {number: int(match[1]) for number, match in found.items() if match}
 
+    @functools.cached_property
+    def _special(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(re.escape, sorted(self._numbers, key=len, reverse=True))))
+
     def encode(self, text: str, language: str = "") -> list[int]:
         """The numbers of the pieces of `text` in a language. What looks like a special token in it is text.
 
         Raises VocabularyError for a language without a tokenizer, and for characters that no piece has.
         """
-        for label in self._numbers:
-            if label in text:
-                text = text.replace(label, f"{label[0]} {label[1:]}")
-        first, base = 0, language.partition("-")[0]
+        text = self._special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
+        first, base = 0, language_code(language)
         for name, pieces in self.parts:
-            if name != SPECIALS and name.partition("-")[0] in ("", base):
+            if name != SPECIALS and language_code(name) in ("", base):
                 return [first + index for index in pieces.encode(text)]
             first += len(pieces.labels)
         known = ", ".join(name for name, _ in self.parts if name != SPECIALS)
@@ -121,12 +135,13 @@ def learned_pieces(texts: Mapping[str, Sequence[str]], *, size: int, kind: Kind,
     """
     special = (*_OWN[prompt].split(), *(f"<|{language}|>" for language in texts))
     written = [language for language, own in texts.items() if own]
-    if not written or "" in texts:
-        raise VocabularyError("utterances without source_lang; add it to each, or set model.attention.language")
     share, rest = divmod(size - len(special), len(written))
     parts = [(SPECIALS, Pieces(special, unknown=frozenset({0})))]
     for place, language in enumerate(written):
-        parts.append((language, train_pieces(texts[language], size=share + (place < rest), kind=kind)))
+        try:
+            parts.append((language, train_pieces(texts[language], size=share + (place < rest), kind=kind)))
+        except VocabularyError as error:
+            raise VocabularyError(f"language {language!r}: {error}") from None
     return of_parts(parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from common.text.pieces import SPACE
 from fastconformer.attention.config import Prompts
-from fastconformer.attention.pieces import END, NO_SPEECH, PromptedPieces
+from fastconformer.attention.pieces import END, NO_SPEECH, PromptedPieces, language_code
 
 START, CONTEXT, EMOTION = "<|startoftranscript|>", "<|startofcontext|>", "<|emo:undefined|>"
 TIMESTAMP, DIARIZE = "<|timestamp|>", "<|diarize|>"
@@ -20,14 +20,14 @@ _TASKS = ("asr", "transcribe", "ast", "translate", "s2t_translation")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is to be written of a recording."""
+    """What is to be written of a recording. Codes of languages lose their region: "en-US" is "en"."""
 
     source_language: str | None = None
     """Code of the language that is spoken; None where a model knows only one."""
     target_language: str | None = None
     """Code of the language that is written; None for the one that is spoken."""
     punctuation: bool = True
-    """Whether there are capitals and punctuation."""
+    """Whether there are capitals and punctuation, by models whose pieces have any."""
     timestamps: bool = False
     """Whether the frames of words are written, by models that learned it."""
     itn: bool = False
@@ -36,6 +36,11 @@ class Wanted:
     """Whether changes of the speaker are written, by models that learned it."""
     context: str = ""
     """Text before this one."""
+
+    def __post_init__(self) -> None:
+        for name in ("source_language", "target_language"):
+            if (own := getattr(self, name)) is not None:
+                object.__setattr__(self, name, language_code(own) or None)
 
     @property
     def is_translation(self) -> bool:
@@ -62,29 +67,28 @@ class PromptFormat:
     def __init__(self, kind: Prompts, pieces: PromptedPieces, default: str = "") -> None:
         """`default`: the language that is spoken where nothing is said."""
         self.kind, self.pieces, self.default = kind, pieces, default
+        self._has_punctuation = pieces.are_cased  # what cannot be written is not asked for: no text followed its token
 
     def __call__(self, wanted: Wanted) -> list[int]:
         """The tokens of a prompt. Raises ValueError for an unknown language, and for what the format has no place for.
 
         A model of one language needs no name of it.
         """
-        source = self.language(wanted.source_language or self.default or None, "source_language")
-        target = source
-        if wanted.target_language is not None:
-            target = self.language(wanted.target_language, "target_language")
+        source, target = self.languages(wanted)
         if self.kind == "cohere" and target != source:
             raise ValueError(f"target_language = {target!r}: this model transcribes only; expected {source!r}")
+        punctuation = wanted.punctuation and self._has_punctuation
         if self.kind == "canary":
             asked = {"timestamps": wanted.timestamps, "itn": wanted.itn, "diarize": wanted.diarize}
             asked["context"] = bool(wanted.context)
             if extra := [name for name, is_asked in asked.items() if is_asked]:
                 raise ValueError(f"{', '.join(extra)}: the prompts of this model have no place for it")
             task = "<|transcribe|>" if source == target else "<|translate|>"
-            return self._numbers(START, _of(source), task, _of(target), self._switch(wanted.punctuation, "pnc"))
+            return self._numbers(START, _of(source), task, _of(target), self._switch(punctuation, "pnc"))
         switches = [
             self._switch(is_on, name)
             for is_on, name in (
-                (wanted.punctuation, "pnc"),
+                (punctuation, "pnc"),
                 (wanted.itn, "itn"),
                 (wanted.timestamps, "timestamp"),
                 (wanted.diarize, "diarize"),
@@ -93,6 +97,11 @@ class PromptFormat:
         context = self.pieces.encode(wanted.context, target) if wanted.context else []
         before = [*self._before(), *context]
         return [*before, *self._numbers(START, EMOTION, _of(source), _of(target), *switches)]
+
+    def languages(self, wanted: Wanted) -> tuple[str, str]:
+        """The codes of the languages that are spoken and written. Raises ValueError for one that is not known."""
+        source = self.language(wanted.source_language or self.default or None, "source_language")
+        return source, self.language(wanted.target_language or source, "target_language")
 
     def is_translation(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt names two languages."""
@@ -110,7 +119,7 @@ class PromptFormat:
         known = self.pieces.languages
         if code is None and len(known) == 1:
             return known[0]
-        base = str(code or "").strip().lower().replace("_", "-").partition("-")[0]
+        base = language_code(code or "")
         if base in known:
             return base
         near = difflib.get_close_matches(base, known, n=1)

@@ -29,7 +29,7 @@ SPARE = 16  # candidates of a row that a language model chooses from, at least
 
 
 class Heard(NamedTuple):
-    """Keys and values [layers, 2, H, S, D / H] of the frames of a recording."""
+    """Keys and values [layers, 2, H, S, D / H] of the frames of a recording; arrays are contiguous float32."""
 
     keys_values: Any
 

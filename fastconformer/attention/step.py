@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from common.convolution.rows import Rows
 from fastconformer.attention.config import DecoderPrecision
-from fastconformer.attention.host_step import HostDecoder, HostStep, Slots
+from fastconformer.attention.host_step import KINDS, HostDecoder, HostStep, Slots
 from fastconformer.attention.network import AttentionDecoder, DecoderBlock
 from fastconformer.attention.search import Best, CachedToken, DecoderStep, Heard
 
@@ -37,10 +38,15 @@ class Steps:
 
     def __init__(self, decoder: AttentionDecoder, precision: DecoderPrecision = "fp32") -> None:
         """`precision`: of packed weights."""
-        self.decoder, self._host = decoder, None
+        self.decoder, self._host, self._sound = decoder, None, None
         if decoder.bias.device.type == "cpu":
             weights = {name: weight.numpy() for name, weight in decoder.step_weights().items()}
             self._host = HostDecoder(decoder.cfg, weights, precision)
+            if precision != "fp32":
+                own = decoder.state_dict()
+                parts = [f"blocks.{i}.sound.{name}" for i in range(decoder.cfg.layers) for name in ("key", "value")]
+                weight, bias = (torch.cat([own[f"{part}.{kind}"] for part in parts]) for kind in ("weight", "bias"))
+                self._sound = Rows(weight.float().numpy(), bias.float().numpy(), KINDS[precision])
 
     def __call__(self) -> DecoderStep:
         """A step with a store of its own."""
@@ -48,6 +54,10 @@ class Steps:
 
     def hear(self, encoded_SC: Tensor) -> Heard:
         """What steps need of a recording's frames, after their projection."""
+        if self._sound is not None:
+            found_SO = self._sound(encoded_SC.float().numpy())
+            heads = (self.decoder.cfg.layers, 2, self.decoder.cfg.heads, -1)
+            return Heard(np.ascontiguousarray(np.moveaxis(found_SO.reshape(len(found_SO), *heads), 0, 3)))
         found = keys_values(self.decoder, encoded_SC)
         return Heard(found if self._host is None else found.float().numpy())
 

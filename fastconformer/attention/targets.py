@@ -5,6 +5,7 @@ A manifest may have several texts of a recording, as a transcript and translatio
 Shapes: B recordings, R texts, L tokens, U labels of CTC.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common.data.manifest import Utterance, Utterances
-from fastconformer.attention.pieces import PromptedPieces
+from common.data.manifest import ManifestError, Utterance, Utterances
+from fastconformer.attention.pieces import PromptedPieces, is_language, language_code
 from fastconformer.attention.prompt import PromptFormat, Wanted
 
 Tokens = tuple[list[int], list[int]]
 """Those of a prompt, and those of the text after it with its end."""
+
+ASKED = 1024  # kinds of entries whose prompts are kept: of a million utterances few differ in what they want
 
 
 class Texts(NamedTuple):
@@ -64,12 +67,13 @@ class Targets:
         skipped: dict[int, str] | None = None,
     ) -> None:
         self.utterances, self.pieces, self.prompt, self.positions = utterances, pieces, prompt, positions
+        self._asked = functools.lru_cache(ASKED)(self._ask)
         recordings: dict[Any, list[int]] = {}
         tokens = np.zeros(len(utterances), np.int32)
         for number, utterance in enumerate(utterances):
             try:
-                wanted = self._wanted(utterance)
-                tokens[number] = sum(map(len, self._tokens(wanted, utterance.text)))
+                wanted, before = self._asked(utterance.wanted)
+                tokens[number] = len(before) + len(self._spelled(wanted, before, utterance.text))
             except ValueError as error:
                 if skipped is None:
                     raise ValueError(f"utterance {utterance.id}: {error}") from None
@@ -96,10 +100,11 @@ class Targets:
             for wanted in tasks[0]:
                 if all(wanted in others for others in tasks):
                     text = " ".join(filter(None, (others[wanted] for others in tasks))) if parts else ""
-                    tokens = self._tokens(wanted, text)
-                    found.append((row, tokens))
+                    prompt = self.prompt(wanted)
+                    spelled = self._spelled(wanted, prompt, text)
+                    found.append((row, (prompt, spelled)))
                     if not wanted.is_translation and labels[row] is None:
-                        labels[row] = tokens[1][:-1]
+                        labels[row] = spelled[:-1]
         lengths = [len(prompt) + len(text) for _, (prompt, text) in found]
         tokens_RL = torch.full((len(found), max(lengths, default=0)), self.pieces.pad)
         for tokens_L, (_, tokens) in zip(tokens_RL, found, strict=True):
@@ -120,21 +125,22 @@ class Targets:
     def _tasks(self, number: int) -> dict[Wanted, str]:
         """What is wanted of a recording, with the texts."""
         own = (self.utterances[i] for i in self._others[number])
-        return {self._wanted(utterance): utterance.text for utterance in own}
+        return {self._asked(utterance.wanted)[0]: utterance.text for utterance in own}
 
-    def _wanted(self, utterance: Utterance) -> Wanted:
-        wanted = Wanted().with_entry(dict(utterance.wanted))
-        source = wanted.source_language or self.prompt.default
-        return replace(wanted, source_language=source, target_language=wanted.target_language or source)
+    def _ask(self, entry: tuple[tuple[str, str], ...]) -> tuple[Wanted, list[int]]:
+        """What an entry of a manifest wants, both languages named, and the prompt for it."""
+        wanted = Wanted().with_entry(dict(entry))
+        source, target = self.prompt.languages(wanted)
+        wanted = replace(wanted, source_language=source, target_language=target)
+        return wanted, self.prompt(wanted)
 
-    def _tokens(self, wanted: Wanted, text: str) -> Tokens:
-        language = self.prompt.language(wanted.target_language, "target_lang")
-        prompt = self.prompt(wanted)
-        tokens = [*self.pieces.encode(text, language), self.pieces.end]
+    def _spelled(self, wanted: Wanted, prompt: list[int], text: str) -> list[int]:
+        """The tokens of a text, with its end."""
+        tokens = [*self.pieces.encode(text, wanted.target_language or ""), self.pieces.end]
         if len(prompt) + len(tokens) > self.positions:
             told = f"{len(prompt) + len(tokens)} tokens of prompt and text"
             raise ValueError(f"{told}: expected {self.positions} at most, as model.attention.positions says")
-        return prompt, tokens
+        return tokens
 
 
 def askable(
@@ -154,13 +160,27 @@ def askable(
     return (utterances[kept] if messages else utterances), messages
 
 
-def languages_of(utterances: Sequence[Utterance]) -> dict[str, list[str]]:
-    """The texts in each language that is written, and languages that are only heard, without texts; sorted by name."""
+def languages_of(utterances: Sequence[Utterance], default: str = "", *, skips: bool = False) -> dict[str, list[str]]:
+    """The texts in each language that is written, and languages that are only heard, without texts; sorted by code.
+
+    `default`: the language of utterances that name none. Raises ManifestError for those whose language is no code, or
+    is not known, and names the utterance; with `skips` they are left out.
+    """
     found: dict[str, list[str]] = {}
     for utterance in utterances:
-        known = dict(utterance.wanted)
-        source = known.get("source_lang", "")
-        target = known.get("target_lang", source)
+        try:
+            wanted = Wanted().with_entry(dict(utterance.wanted))
+            source = wanted.source_language or language_code(default)
+            target = wanted.target_language or source
+            if not source:
+                raise ValueError("no source_lang; add it to each, or set model.attention.language")
+            for key, code in (("source_lang", source), ("target_lang", target)):
+                if not is_language(code):
+                    raise ValueError(f"{key} = {code!r}: expected the code of a language, such as en or de")
+        except ValueError as error:
+            if skips:
+                continue
+            raise ManifestError(f"utterance {utterance.id}: {error}") from None
         found.setdefault(source, [])
         found.setdefault(target, []).append(utterance.text)
     return {language: found[language] for language in sorted(found)}

@@ -28,7 +28,7 @@ class AskingConfig(TranscriptionConfig):
     target_language: str | None = None
     """Language that is written; by default the one that is spoken."""
     punctuation: bool = True
-    """Whether an attention decoder writes capitals and punctuation."""
+    """Whether an attention decoder writes capitals and punctuation, if its pieces have any."""
     times: Times = "auto"
     """Source of the times of words of an attention decoder. tokens: those that it writes, if it learned that; ctc: its
     CTC head; aligner: the CTC model that some archives hold besides; none: a word has the times of the stretch of audio

@@ -81,7 +81,7 @@ class PromptedRecognizer(ABC):
 
     def __init__(self, network: AttentionConfig, pieces: PromptedPieces) -> None:
         self.attention = network
-        self._format = PromptFormat(network.prompt, pieces, network.language)
+        self.prompts = PromptFormat(network.prompt, pieces, network.language)
 
     @property
     @abstractmethod
@@ -159,7 +159,7 @@ class PromptedRecognizer(ABC):
 
     def prompt_for(self, wanted: Wanted) -> list[int]:
         """As `prompt`, of what is wanted; a source language that is not said is the model's default."""
-        return self._with_room(self._format(wanted))
+        return self._with_room(self.prompts(wanted))
 
     def _with_room(self, prompt: Sequence[int]) -> list[int]:
         """The prompt, after which a text may have a token. Raises ValueError for a longer one."""
@@ -264,7 +264,8 @@ class PromptedRecognizer(ABC):
     def identify(self, recordings: Iterable[Source], *, batch_size: int = 8) -> list[Identified]:
         """The language of each recording, by its first stretch, and the probability of it among `languages`.
 
-        Raises AudioError, and ValueError for a model of one language.
+        Of a model of one language it is that one, with probability 1; Cohere's models did not learn to tell. Raises
+        AudioError.
         """
         found = []
         given = iter(read_ahead(recordings, self._read, on_error="stop"))
@@ -273,7 +274,7 @@ class PromptedRecognizer(ABC):
         return found
 
     def _identified(self, window: Sequence[Recording]) -> list[Identified]:
-        step, prompt = self._steps(), self._format.to_identify()
+        step, prompt = self._steps(), self.prompts.to_identify()
         numbers = [self.pieces.special(f"<|{language}|>") for language in self.languages]
         may_V = np.isin(np.arange(self._classes), numbers)
         found = []
@@ -450,7 +451,7 @@ class PromptedRecognizer(ABC):
         kept = search.beam if weight else search.n_best
         found = decode(self._steps(), wishes, replace(search, guard=guard, n_best=kept))
         for row, log_probs_SV in enumerate(frames.log_probs if weight else ()):
-            if not self._format.is_translation(prompts[row]):
+            if not self.prompts.is_translation(prompts[row]):
                 found[row] = with_ctc(found[row], log_probs_SV, self.pieces, weight)
         found = [result._replace(found=result.found[: search.n_best]) for result in found]
         return [hypothesis_of(one, self.pieces) for one in found]

@@ -1,14 +1,16 @@
-"""The C++ tests of the losses and of the decoder pass under sanitizers."""
+"""The C++ tests of the losses and of the decoders pass under sanitizers."""
 
 import pytest
 
 from ctc.native import find_compiler
-from fastconformer.transducer._library import LIBRARY
+from fastconformer.attention._library import LIBRARY as ATTENTION
+from fastconformer.transducer._library import LIBRARY as TRANSDUCER
 from tests import sanitized
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
-def test_the_c_tests_pass_under_sanitizers():
-    sanitized.run_programs("fastconformer.transducer", LIBRARY, count=6)
+@pytest.mark.parametrize(("library", "count"), [(TRANSDUCER, 6), (ATTENTION, 60)])
+def test_the_c_tests_pass_under_sanitizers(library, count):
+    sanitized.run_programs(f"fastconformer.{library.name}", library, count=count)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import sacrebleu
@@ -9,12 +10,14 @@ import torch
 
 from common import config
 from common.config import ConfigError
-from common.data.manifest import read_manifest
+from common.data.manifest import Utterance, read_manifest
 from common.devices.distributed import World
 from common.recognition.scoring import ScoredUtterance, scored
+from common.text.pieces import Pieces
 from common.training.state import TrainingError
 from fastconformer import evaluation, tasks
-from fastconformer.attention.prompt import Wanted
+from fastconformer.attention.pieces import of_parts
+from fastconformer.attention.prompt import PromptFormat, Wanted
 from fastconformer.evaluation import EvaluationConfig
 from fastconformer.run import NAME
 from fastconformer.train import main
@@ -27,6 +30,8 @@ SAID = [  # source, target, reference, hypothesis, what was noticed
     ("en", "de", "Die Katze schläft.", "the dog found", ("loop",)),
     ("de", "de", "die 2 Katzen schlafen", "die zwei katzen", ("limit",)),
 ]
+SPECIAL = ("<pad>", "<|endoftext|>", "<|startoftranscript|>", "<|de|>", "<|en|>")
+PROMPTS = PromptFormat("canary2", of_parts([("", Pieces(SPECIAL))]), "en")
 
 
 @pytest.fixture
@@ -41,7 +46,13 @@ def result(tmp_path):
     utterances = read_manifest(manifest).utterances
     own = [ScoredUtterance(i, said, flags=flags) for i, (*_, said, flags) in enumerate(SAID)]
     found = scored(utterances, own, World(rank=0, size=1, device=torch.device("cpu")))
-    return found, [tasks.task_of(utterance, Wanted()) for utterance in utterances]
+    return found, [tasks.task_of(utterance, PROMPTS.languages) for utterance in utterances]
+
+
+def test_where_only_the_language_to_write_is_named_the_default_is_spoken():
+    utterance = Utterance(id="a", audio=Path("a.wav"), seconds=1.0, text="x", wanted=(("target_lang", "en-GB"),))
+    assert tasks.task_of(utterance, PROMPTS.languages) == ("en", "en")
+    assert tasks.task_of(utterance, PROMPTS.languages, Wanted(source_language="de")) == ("de", "en")
 
 
 def test_each_task_has_the_scores_of_its_kind(result, capsys):

@@ -207,7 +207,7 @@ def test_a_cased_model_is_fine_tuned_on_cased_texts(corpus, texts, trained, tmp_
 
 def test_pieces_that_cannot_be_learned_are_named(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
-    with pytest.raises(ManifestError, match="5000 unigram pieces cannot be learned .*; set --model.pieces"):
+    with pytest.raises(ManifestError, match="model.pieces = 5000: 5000 unigram pieces cannot be learned"):
         main(replace(cfg, model=replace(cfg.model, pieces=5000)))
 
 

@@ -25,6 +25,7 @@ from trt.conversion import ExportError, converted, greatest_difference
 from trt.export import command
 from trt.export.command import ExportConfig
 from trt.facts import INTERFACE, ModelError
+from trt.quantisation.reduced import to_int8
 from trt.run import RunConfig, main
 from trt.runtime import loading
 
@@ -92,6 +93,24 @@ def test_weights_of_the_decoder_in_few_bits_write_nearly_the_same(canary, precis
     plain = [one.text for one in loading.load(path).transcribe(flacs)]
     reduced = [one.text for one in loading.load(path, decoder_precision=precision).transcribe(flacs)]
     assert sum(one == other for one, other in zip(plain, reduced, strict=True)) >= 3
+
+
+@pytest.mark.slow
+def test_an_encoder_in_int8_is_judged_by_what_the_decoder_writes(tmp_path, monkeypatch):
+    judged = []
+
+    def random_weights_say_anything(program, clips, metadata, how, texts):
+        judged.append(texts(program.content))
+        return to_int8(program, clips, metadata, replace(how, most_errors=10), texts)
+
+    monkeypatch.setattr(command, "to_int8", random_weights_say_anything)
+    path, flacs = golden.path("canary2_agg"), golden.flacs()
+    cfg = {"precision": "int8", "calibration": tuple(flacs), "calibration_noise_db": ()}
+    command.main(ExportConfig(checkpoint=path, out=tmp_path / "m.onnx", **cfg))
+    home, ours = fastconformer.load(path, device="cpu"), loading.load(tmp_path / "m.onnx")
+    assert judged == [[one.text for one in home.transcribe(flacs, source_language="auto")]]
+    assert ours.network.facts["precision"] == "int8"
+    assert all(one.text for one in ours.transcribe(flacs, source_language="en", target_language="de"))
 
 
 def test_the_command_translates_where_torch_cannot_be_imported(canary, tmp_path):

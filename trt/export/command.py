@@ -15,6 +15,7 @@ shortest utterances. Labels, rates and configuration are in its metadata.
 import json
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, cast, get_args
 
@@ -25,7 +26,7 @@ from tyro.conf import Positional, arg
 from common.export import ExportGraph, encoded, with_greedy
 from common.files.atomic import check_writable, written_whole
 from common.recognition.inputs import find_recordings
-from common.recognition.recordings import read_ahead, read_heard
+from common.recognition.recordings import Recording, read_ahead, read_heard
 from common.recognition.writing import tell
 from fastconformer import export as fastconformer_export
 from fastconformer.checkpoints.reading import read_model
@@ -39,6 +40,7 @@ from trt.conversion import ExportError, converted, greatest_difference
 from trt.export import families
 from trt.facts import INTERFACE, facts_in, keeper_of
 from trt.quantisation.reduced import Clip, Quantisation, Ranges, Target, checked, noisy, to_float16, to_int8
+from trt.runtime.prompted import KEYS_VALUES, prompted_texts
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2.checkpoints import loading as wav2vec2
 
@@ -97,7 +99,7 @@ def main(cfg: ExportConfig) -> None:
     """Writes the file. Raises CheckpointError, AudioError, OSError; ExportError where it computed something else."""
     check_writable(cfg.out)
     graph = read_graph(cfg)
-    clips = read_clips(cfg, graph)
+    heard, clips = read_clips(cfg, graph)
     program = converted(graph, stem=cfg.out.stem)
     if program.weights_file and cfg.precision != "fp32":
         raise ExportError(f"{cfg.checkpoint}: its weights are more than 2 GB, which are exported in fp32 alone")
@@ -107,7 +109,9 @@ def main(cfg: ExportConfig) -> None:
         content = to_float16(program)
         reduced = f"; fp16 at most {checked(content, graph, cfg.precision):.1e} of the greatest value from it"
     elif cfg.precision == "int8":
-        found = to_int8(program, clips, graph.metadata, Quantisation(ranges=cfg.ranges, target=cfg.int8_target))
+        how = Quantisation(ranges=cfg.ranges, target=cfg.int8_target)
+        texts = None if "blank" in graph.metadata else partial(prompted_texts, heard)
+        found = to_int8(program, clips, graph.metadata, how, texts)
         content = found.content
         checked(content, graph, cfg.precision)
         left = f"; in float32 stay {', '.join(found.excluded)}" if found.excluded else ""
@@ -124,28 +128,30 @@ def main(cfg: ExportConfig) -> None:
     tell(f"{cfg.out}: {size:.1f} MB{beside}, {comparisons}{reduced}")
 
 
-def read_clips(cfg: ExportConfig, graph: ExportGraph) -> list[Clip]:
-    """The recordings that int8 is calibrated with, all of one length, as inputs of the graph. Raises ExportError."""
+def read_clips(cfg: ExportConfig, graph: ExportGraph) -> tuple[list[Recording], list[Clip]]:
+    """The recordings that int8 is calibrated with, and as inputs of a graph, all of one length. Raises ExportError."""
     if not cfg.calibration:
-        return []
-    if graph.from_audio is None or "blank" not in graph.metadata:
-        raise ExportError(f"{cfg.checkpoint}: precision int8 is for recognisers with CTC; take fp16 or fp32")
+        return [], []
+    is_prompted = KEYS_VALUES in graph.outputs and cfg.input == "samples"
+    if graph.from_audio is None or not ("blank" in graph.metadata or is_prompted):
+        expected = "recognisers with CTC and whole ones with an attention decoder"
+        raise ExportError(f"{cfg.checkpoint}: precision int8 is for {expected}; take fp16 or fp32")
     rate = json.loads(graph.metadata["sample_rate"])
     items, problems = find_recordings(cfg.calibration)
     for problem in problems:
         tell(problem)
     sources, keep = [item.source for item in items[: cfg.calibration_clips]], keeper_of(facts_in(graph.metadata))
     recordings = read_ahead(sources, lambda source: read_heard(source, rate, keep=keep), on_error="stop")
-    heard = [recording.samples_N[:] for recording in recordings if len(recording.samples_N)]
+    heard = [recording for recording in recordings if len(recording.samples_N)]
     if not heard:
         raise ExportError(f"{', '.join(map(str, cfg.calibration))}: no recording in which anything can be heard")
     # Ranges by percentiles are right for clips of one length alone: the shorter ones are said more than once.
-    length = sorted(map(len, heard))[len(heard) // 2]
+    length = sorted(len(recording.samples_N) for recording in heard)[len(heard) // 2]
     levels = (math.inf, *cfg.calibration_noise_db)
-    said = [np.resize(samples_N, length) for samples_N in heard]
+    said = [np.resize(recording.samples_N[:], length) for recording in heard]
     said = [noisy(samples_N, levels[i % len(levels)], i) for i, samples_N in enumerate(said)]
     inputs = (graph.from_audio(torch.from_numpy(samples_N)) for samples_N in said)
-    return [{name: value.numpy() for name, value in clip.items()} for clip in inputs]
+    return heard, [{name: value.numpy() for name, value in clip.items()} for clip in inputs]
 
 
 def read_graph(cfg: ExportConfig) -> ExportGraph:

@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -178,16 +178,26 @@ def _halve(node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:
 
 
 def to_int8(
-    program: Program, clips: Sequence[Clip], metadata: Mapping[str, str], how: Quantisation | None = None
+    program: Program,
+    clips: Sequence[Clip],
+    metadata: Mapping[str, str],
+    how: Quantisation | None = None,
+    texts: Callable[[bytes], list[str]] | None = None,
 ) -> Reduced:
-    """The graph of a recogniser in int8. Raises ExportError where no exclusion of layers keeps the words."""
-    how = how or Quantisation()
+    """The graph of a recogniser in int8. Raises ExportError where no exclusion of layers keeps the words.
+
+    `texts`: what a file of some bytes writes, by which it is judged; else the labels of CTC of the clips, which
+    `metadata` describes.
+    """
+    how, texts = how or Quantisation(), texts or (lambda content: _texts(content, clips, metadata))
     model = onnx.load_model_from_string(program.content)
+    read = {name for node in model.graph.node for name in node.input}
+    beside = [tensor for tensor in model.graph.initializer if tensor.name not in read]  # of a decoder: they stay
     every = [n.name for n in model.graph.node if n.op_type in LAYERS and n.name not in program.full_precision]
     chosen = {*_last_layers(model.graph), *_summed(model.graph)} & {*every}
     kept = [*program.full_precision, *_of_sums(model.graph), *chosen]
     layers = [name for name in every if name not in chosen]
-    expected = _texts(_session(program.content), clips, metadata)
+    expected = texts(program.content)
     excluded: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -197,7 +207,8 @@ def to_int8(
             write_ranges(work / RANGES, program.content, REDUCED, heard, is_symmetric=is_symmetric)
         while True:
             content = _quantized(work, clips, [*kept, *excluded], how)
-            found = _texts(_session(content), clips, metadata)
+            content = _whole(content, beside)
+            found = texts(content)
             count = word_errors(expected, found)
             if count.rate <= how.most_errors:
                 break
@@ -214,11 +225,7 @@ def to_int8(
     stated: dict[str, object] = {"layers": len(every), "excluded": excluded, "clips": len(clips)}
     stated |= {"ranges": how.ranges, "target": how.target}
     stated |= {"words": count.length, "differing_words": count.errors}
-    model = onnx.load_model_from_string(content)
-    own = [entry for entry in model.metadata_props if not entry.key.startswith("onnx.")]  # the others are not JSON
-    del model.metadata_props[:]
-    model.metadata_props.extend(own)
-    finished = _stated(model, precision="int8", int8=stated)
+    finished = _stated(onnx.load_model_from_string(content), precision="int8", int8=stated)
     return Reduced(finished.SerializeToString(), len(every), excluded, count.length, count.errors)
 
 
@@ -346,7 +353,20 @@ def _by_noise(exact: bytes, reduced: bytes, layers: Sequence[str], clips: Sequen
     return sorted(layers, key=lambda layer: -added[layer])
 
 
-def _texts(session: onnxruntime.InferenceSession, clips: Sequence[Clip], metadata: Mapping[str, str]) -> list[str]:
+def _whole(content: bytes, beside: Sequence[onnx.TensorProto]) -> bytes:
+    """A file with these weights besides, without what tools say of it that is not JSON."""
+    model = onnx.load_model_from_string(content)
+    own = [entry for entry in model.metadata_props if not entry.key.startswith("onnx.")]
+    del model.metadata_props[:]
+    model.metadata_props.extend(own)
+    there = {tensor.name for tensor in model.graph.initializer}
+    model.graph.initializer.extend(tensor for tensor in beside if tensor.name not in there)
+    return model.SerializeToString()
+
+
+def _texts(content: bytes, clips: Sequence[Clip], metadata: Mapping[str, str]) -> list[str]:
+    """What a graph of CTC says of the clips."""
+    session = _session(content)
     labels, blank, separator = (json.loads(metadata[key]) for key in ("labels", "blank", "separator"))
     decoder, texts = CTCDecoder(labels, blank=blank, separator=separator), []
     for clip in clips:

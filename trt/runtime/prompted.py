@@ -5,7 +5,9 @@ Recordings are heard as `fastconformer.inference` does it, by the same class.
 Shapes: B stretches, N samples, S encoder frames, V pieces and the blank.
 """
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +24,14 @@ from fastconformer.attention.search import DecoderStep, Heard
 from fastconformer.hearing.decoding import HeardFrames
 from fastconformer.hearing.prompted import PromptedRecognizer
 from trt.facts import ModelError, keeper_of, usable
-from trt.runtime.recognizer import Network
+from trt.runtime.recognizer import Network, OnnxModel
 from trt.runtime.weights import WEIGHTS, weights_in
 
 if TYPE_CHECKING:
     from common.text.language import Spelling
+
+
+KEYS_VALUES = "keys_values_BZ2HSD"
 
 
 class ExportedAttention(PromptedRecognizer):
@@ -79,14 +84,26 @@ class ExportedAttention(PromptedRecognizer):
         audio_BN, samples_B = padded(samples)
         found = self.network.run(audio_BN=audio_BN, samples_B=samples_B)
         counts = found["output_frames_B"].tolist()
-        rows = zip(found["keys_values_BZ2HSD"], counts, strict=True)
+        rows = zip(found[KEYS_VALUES], counts, strict=True)
         log_probs = []
         if self.has_ctc:
             log_probs = [row[:count] for row, count in zip(found["log_probs_BSV"], counts, strict=True)]
-        return HeardFrames([Heard(row[:, :, :, :count]) for row, count in rows], counts, log_probs)
+        heard = [Heard(np.ascontiguousarray(row[:, :, :, :count])) for row, count in rows]
+        return HeardFrames(heard, counts, log_probs)
 
     def _steps(self) -> DecoderStep:
         return HostStep(self._decoder)
 
     def _read(self, source: Source) -> Recording:
         return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
+
+
+def prompted_texts(heard: Sequence[Recording], content: bytes) -> list[str]:
+    """What a file of these bytes writes of recordings, asked for as their manifest says, else in its own language."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "whole.onnx"
+        path.write_bytes(content)
+        asr = ExportedAttention(OnnxModel(path, threads=1), threads=1)
+        language = asr.attention.language or asr.assumed_language or asr.languages[0]
+        samples, wanted = [own.samples_N[:] for own in heard], [dict(own.wanted) for own in heard]
+        return [own.text for own in asr.transcribe(samples, source_language=language, wanted=wanted, times="none")]

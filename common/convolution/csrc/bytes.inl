@@ -42,7 +42,11 @@ class RunBytes : Run<float, float> {
                     const int8_t* w = static_cast<const int8_t*>(p.weight) + panel * depth() * PANEL;
                     alignas(64) int32_t whole[ROWS * PANEL];
                     alignas(64) float sum[ROWS * PANEL];
-                    sums_of<0, ROWS>(count, factors(bytes + row * layout.input_stride, w, nullptr, 0), whole);
+                    const uint8_t* x = bytes + row * layout.input_stride;
+                    if (part == 0)
+                        sums_of<2, ROWS>(count, factors(x, w, ahead_of(w), STREAMED), whole);
+                    else
+                        sums_of<0, ROWS>(count, factors(x, w, nullptr, 0), whole);
                     scale(panel, levels + row, whole, count, sum);
                     for (int64_t r = 0; r < count; r++) write(b, first + row + r, panel * PANEL, sum + r * PANEL);
                 }

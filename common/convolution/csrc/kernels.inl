@@ -20,6 +20,16 @@ struct Factors {
     float* kept = nullptr;  // weights in fixed point are written here as floats, if it is not null
 };
 
+// Weights that are used once: while they are, those that follow are fetched, as products of few rows take less time than
+// reading. 128 bytes are what a round of every kernel takes.
+constexpr int64_t STREAMED = 128;
+constexpr int64_t AHEAD_BYTES = 6144;
+inline const char* ahead_of(const void* weights) { return static_cast<const char*>(weights) + AHEAD_BYTES; }
+
+// Channels of a round.
+template <class W>
+constexpr int64_t interleaved_of = sizeof(W) == 2 ? 2 : sizeof(W) == 1 ? 4 : 1;
+
 // y [R][PANEL] = the sums of R rows; LINES cache lines are fetched with each of its rows. GCC keeps the accumulators in
 // registers only if it is told to unroll.
 template <int R, int LINES, class W>

@@ -117,8 +117,11 @@ class Run {
                         const W* w = static_cast<const W*>(p.weight) + (panel * p.taps * depth() + from) * PANEL;
                         alignas(64) float sum[ROWS * PANEL];
                         const Factors<X, W> factors{x + row * p.stride * frame + from, p.stride * frame,
-                                                    p.dilation * frame, w, p.taps, deep, nullptr};
-                        sum_up<0>(count, factors, sum);
+                                                    p.dilation * frame, w, p.taps, deep, ahead_of(w), STREAMED};
+                        if (part == 0)
+                            sum_up<2>(count, factors, sum);
+                        else
+                            sum_up<0>(count, factors, sum);
                         for (int64_t r = 0; r < count; r++)
                             write(b, first + row + r, panel * PANEL, sum + r * PANEL, from == 0,
                                   from + deep == depth());
@@ -143,7 +146,7 @@ class Run {
                 some.w += (s * all.depth + i) * PANEL;
                 some.segments = std::min(segments, all.segments - s);
                 some.depth = std::min(deep, all.depth - i);
-                some.ahead += i * all.step;
+                some.ahead += i / interleaved_of<V> * all.step;
                 if (some.kept) some.kept += i * PANEL;
                 sums_of<LINES, ROWS>(rows, some, is_first ? sum : part);
                 if (is_first) continue;

@@ -9,9 +9,11 @@ import torch
 
 import ctc
 import fastconformer
+from fastconformer.attention._library import load
 from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.host_step import HostStep
 from fastconformer.attention.network import AttentionDecoder
-from fastconformer.attention.search import Best, Heard, SearchOptions, Wish, decode
+from fastconformer.attention.search import Best, CachedToken, Heard, SearchOptions, Wish, decode
 from fastconformer.attention.step import Steps, TorchStep
 from tests.fastconformer import tiny
 from tests.fastconformer.attention import references as golden
@@ -62,14 +64,16 @@ def test_a_wide_beam_finds_the_best_of_all_texts(settings, penalty):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("kind", ["arrays", "torch"])
+@pytest.mark.parametrize("kind", ["native", "arrays", "torch"])
 def test_recordings_that_take_the_places_of_others_have_the_same_bits(beam, kind):
     network, options = decoder(2), SearchOptions(beam=beam, n_best=beam)
     draw = torch.Generator().manual_seed(0)
     frames = [torch.randn(n, 8, generator=draw) for n in (3, 11, 5, 8, 2, 9)]
     with torch.no_grad():
         steps = Steps(network)
-        step = steps() if kind == "arrays" else TorchStep(network)
+        step = TorchStep(network) if kind == "torch" else steps()
+        if kind == "arrays":
+            step.decoder.native = None
         heard = [steps.hear(encoded_SC) for encoded_SC in frames]
         if kind == "torch":
             heard = [Heard(torch.from_numpy(one.keys_values)) for one in heard]
@@ -77,6 +81,37 @@ def test_recordings_that_take_the_places_of_others_have_the_same_bits(beam, kind
         alone = [decode(step, [one], options)[0] for one in wishes]
         assert all(decode(step, wishes, options, rows=rows) == alone for rows in (1, 4, 64))
     assert len(step.free) == step.size == step.store.shape[1], "all slots are given back"
+
+
+@pytest.mark.skipif(load() is None, reason="no native library")
+@pytest.mark.parametrize("instructions", [1, 2, 3])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"width": 36, "heads": 2, "activation": "gelu"}, {"width": 256, "heads": 1, "tied": False}],
+    ids=str,
+)
+def test_the_native_step_is_that_of_arrays(settings, precision, instructions):
+    network = decoder(3, **settings)
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        steps = Steps(network, precision)
+        heard = [steps.hear(torch.randn(n, network.cfg.width, generator=draw)) for n in (7, 1, 40)]
+    given = [[CachedToken(n, n, list(range(i, 40, 3)), one) for n in range(3)] for i, one in enumerate(heard)]
+    allowed = [np.roll(ALLOWED, i) for i in range(3)]
+    native, plain = steps(), HostStep(steps().decoder)
+    for tokens in ([*given[0], *given[1], *given[2]], [CachedToken(4, 3, own[0].slots, own[0].heard) for own in given]):
+        asked = [len(tokens) // 3 * (i + 1) - 1 for i in range(3)]
+        try:
+            found = native.decoder.native(native.store, tokens, asked, 3, allowed, instructions=instructions)
+        except RuntimeError:
+            pytest.skip("this processor lacks the instructions")
+        plain.decoder.native, kept = None, plain.decoder.native
+        expected = plain(tokens, asked, 3, allowed)
+        plain.decoder.native = kept
+        for one, other in zip(found, expected, strict=True):
+            assert one.labels == other.labels
+            assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5 if precision == "fp32" else 1e-3)
 
 
 class Said:

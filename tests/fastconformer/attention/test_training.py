@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +14,13 @@ from common.augmentation import SpecAugmentConfig
 from common.config import ConfigError
 from common.data.joining import JoinConfig
 from common.data.loading import AudioBatch, loader
-from common.data.manifest import ManifestError, read_manifest
+from common.data.manifest import ManifestError, Utterance, read_manifest
 from common.features import Features
 from common.runs import checkpoint
 from common.training.state import TrainingError
 from fastconformer import evaluation, train
 from fastconformer.attention.prompt import Wanted
-from fastconformer.attention.targets import Texts
+from fastconformer.attention.targets import Texts, languages_of
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.config import Config, LossConfig
 from fastconformer.evaluation import EvaluationConfig
@@ -254,8 +255,35 @@ def test_a_manifest_without_languages_needs_a_default(corpus, tmp_path):
     cfg = translation_config(corpus, tmp_path / "run")
     attention = replace(cfg.model.attention, language="")
     cfg = replace(cfg, model=replace(cfg.model, attention=attention))
-    with pytest.raises(ManifestError, match="utterances without source_lang; add it to each, or set model.attention"):
+    with pytest.raises(ManifestError, match="utterance .*: no source_lang; add it to each, or set model.attention"):
         main(replace(cfg, data=replace(cfg.data, train=(str(tmp_path / "plain.jsonl"),), validation=())))
+
+
+def said(**wanted: str) -> Utterance:
+    return Utterance(id="a", audio=Path("a.wav"), seconds=1.0, text="x", wanted=tuple(wanted.items()))
+
+
+def test_languages_of_manifests_lose_their_region():
+    rows = [said(source_lang="en-US"), said(source_lang="EN", target_lang="de_AT"), said(target_lang="en-GB")]
+    assert languages_of(rows, "en") == {"de": ["x"], "en": ["x", "x"]}
+    assert not Wanted(source_language="en-US", target_language="en").is_translation
+    assert Wanted(source_language="auto", target_language="").target_language is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"source_lang": "English"}, "utterance a: source_lang = 'English': expected the code of a language"),
+        ({"source_lang": "auto"}, "utterance a: source_lang = 'auto': expected the code of a language"),
+        ({"source_lang": "en", "target_lang": "pnc"}, "utterance a: target_lang = 'pnc': expected the code"),
+        ({"target_lang": "de"}, "utterance a: no source_lang; add it to each, or set model.attention.language"),
+    ],
+)
+def test_languages_that_are_no_codes_are_named_and_make_no_token(wanted, message):
+    rows = [said(source_lang="de"), said(**wanted)]
+    with pytest.raises(ManifestError, match=message):
+        languages_of(rows)
+    assert languages_of(rows, skips=True) == {"de": ["x"]}
 
 
 def test_validation_scores_transcripts_and_translations_apart(corpus, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from common.recognition.recordings import Recording, heard, read
 from common.text.pieces import Pieces
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
+from fastconformer.attention.prompt import PromptFormat, Wanted
 from fastconformer.attention.search import Heard, Result
 from fastconformer.hearing.decoding import HeardFrames
 from fastconformer.hearing.prompted import PromptedRecognizer
@@ -39,6 +40,14 @@ def _spelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         PromptedPieces, "encode", lambda self, text, language="": [len(SPECIAL) + int(w[1:]) for w in text.split()]
     )
+
+
+@pytest.mark.parametrize(("piece", "asked"), [("▁wort", "<|nopnc|>"), ("▁Wort", "<|pnc|>"), ("?", "<|pnc|>")])
+def test_capitals_and_punctuation_are_asked_for_where_pieces_can_write_them(piece, asked):
+    pieces = of_parts([(SPECIALS, Pieces(SPECIAL, unknown=frozenset({0}))), ("en", Pieces((piece,)))])
+    prompt = PromptFormat("canary2", pieces)
+    assert asked in [pieces.labels[token] for token in prompt(Wanted(source_language="en"))]
+    assert "<|nopnc|>" in [pieces.labels[token] for token in prompt(Wanted(source_language="en", punctuation=False))]
 
 
 class Ears(PromptedRecognizer):

@@ -273,8 +273,8 @@ def test_float16_says_almost_what_float32_says_and_the_file_states_it(jasper, tm
 
 @pytest.mark.slow
 def test_int8_is_fitted_to_recordings_and_says_so(jasper, clips, tmp_path, capsys, monkeypatch):
-    def random_weights_say_anything(program, clips, metadata, how):
-        return to_int8(program, clips, metadata, replace(how, most_errors=10))
+    def random_weights_say_anything(program, clips, metadata, how, texts):
+        return to_int8(program, clips, metadata, replace(how, most_errors=10), texts)
 
     monkeypatch.setattr("trt.export.command.to_int8", random_weights_say_anything)
     cfg = {"precision": "int8", "calibration": (clips,), "calibration_clips": 5, "calibration_noise_db": (10.0,)}
@@ -300,7 +300,7 @@ def test_calibration_and_int8_belong_together(how, message, tmp_path):
 def test_what_is_no_recogniser_is_neither_decoded_nor_calibrated(voice, tmp_path):
     with pytest.raises(ExportError, match=r"v\.pt: decode greedy is for recognisers with CTC"):
         main(ExportConfig(checkpoint=voice / "v.pt", out=tmp_path / "v.onnx", decode="greedy"))
-    with pytest.raises(ExportError, match=r"v\.pt: precision int8 is for recognisers with CTC; take fp16 or fp32"):
+    with pytest.raises(ExportError, match=r"v\.pt: precision int8 is for recognisers with CTC and whole ones"):
         main(
             ExportConfig(checkpoint=voice / "v.pt", out=tmp_path / "v.onnx", precision="int8", calibration=(tmp_path,))
         )
