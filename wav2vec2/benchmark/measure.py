@@ -37,9 +37,7 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
         for batch_size in cfg.batch_sizes:
             torch.manual_seed(cfg.seed)
             sides = fitting(TASKS[cfg.task](cfg, batch_size, device), batch_size)
-            calls = {name: side.call for name, side in sides.items()}
-            clock = benchmark.CLOCKS[cfg.clock]
-            timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=clock)
+            timings = cfg.compared({name: side.call for name, side in sides.items()}, device)
             for row in rows_of(cfg, batch_size, sides, timings, device):
                 print(_line(row), flush=True)
                 rows.append(row)
