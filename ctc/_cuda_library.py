@@ -26,7 +26,6 @@ FUNCTIONS = {
     "ctc_align_cuda": "pippnpipppppp",
 }
 
-
 DEVICE = DeviceFunctions(LIBRARY, load_cpu, FUNCTIONS)
 serves, why_missing = DEVICE.serve, DEVICE.why_missing
 

@@ -32,10 +32,7 @@ class CTCProblem(ctypes.Structure):
     )
 
 
-FUNCTIONS = {
-    "ctc_loss": "ppppppppppp",
-    "ctc_loss_workspace": "pp",
-}
+FUNCTIONS = {"ctc_loss": "ppppppppppp", "ctc_loss_workspace": "pp"}
 
 
 @functools.cache

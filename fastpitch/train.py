@@ -49,15 +49,10 @@ def main(cfg: Config) -> Progress:
         with (
             tensorboard_samples(run) as samples,
             Loop(
-                run.state,
-                cfg.every,
-                course_in_epochs(cfg),
-                names=names,
-                unit="frames/s",
-                data=both,
-                learners=run.learners,
+                run.state, cfg.every, course_in_epochs(cfg),
+                names=names, unit="frames/s", data=both, learners=run.learners,
             ) as loop,
-        ):
+        ):  # fmt: skip
             run.describe()
             if loop.owes_validation:
                 validate(run, loop, samples)

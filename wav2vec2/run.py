@@ -32,7 +32,6 @@ NAME = "wav2vec2"  # checkpoints in a run directory start with it
 DEPENDS_ON = ("model", "optim.kind")
 UNIT = "audio s/s"  # of throughput
 
-
 Cfg = TypeVar("Cfg", bound=TrainingConfig, covariant=True)
 
 
@@ -40,11 +39,7 @@ class Run(Generic[Cfg]):
     """What a training step uses. Raises CheckpointError for a checkpoint that does not fit, ConfigError."""
 
     def __init__(
-        self,
-        cfg: Cfg,
-        directory: RunDirectory,
-        model: nn.Module,
-        data: tuple[PlannedDataset, PlannedDataset | None],
+        self, cfg: Cfg, directory: RunDirectory, model: nn.Module, data: tuple[PlannedDataset, PlannedDataset | None]
     ):
         self.cfg: Cfg = cfg
         self.directory, self.world = directory, directory.world

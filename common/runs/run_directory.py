@@ -48,7 +48,6 @@ FREE = (
     "data.workers", "data.changed", "compile", "cudnn_benchmark", "optim.max_skipped",
 )  # fmt: skip
 
-
 LEAST = 0.5  # share of a checkpoint that fits, below which the checkpoint is probably the wrong one
 MOST_SHOWN, LONGEST_SHOWN = 12, 60  # settings, and characters of both values of one
 _ADVICE: dict[FromCheckpoint, str] = {

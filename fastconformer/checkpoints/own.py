@@ -34,8 +34,7 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
         raise CheckpointError(
             f"{path}: not a FastConformer checkpoint of this repository; {checkpoint.contents(state)}"
         )
-    if ema and state.get("ema") is None:
-        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    checkpoint.check_averaged(ema, state.get("ema"), path)
     with own_description(path, VocabularyError):
         settings = state["config"]
         model = config.build(ModelConfig, settings["model"], str(path))

@@ -1,7 +1,7 @@
 """Schema, defaults and help of everything FastPitch reads from TOML files and flags."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -169,8 +169,7 @@ class LossConfig:
     """Epochs in which the weight of the binarisation loss rises to its full value."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "duration", "pitch", "energy", "alignment", "binarisation", "refiner")
-        check_not_negative(self, "binarisation_start_epoch", "binarisation_warmup_epochs")
+        check_not_negative(self, *(field.name for field in fields(self)))
 
     def binarisation_weight(self, epoch: int) -> float:
         """In `epoch`, of which the first is 1."""
@@ -292,12 +291,7 @@ class Config(EpochSettings):
             told = 'expected 0 with trained = "refiner", for a discriminator teaches the decoder alone'
             raise ValueError(f"adversary.weight = {self.adversary.weight}: {told}")
         check_not_negative(self, "samples", "lr_made_for")
-        framing = (self.features.sample_rate, self.features.hop_samples)
-        if framing != (self.pitch.sample_rate, self.pitch.hop_samples):
-            raise ValueError(
-                f"pitch.sample_rate = {self.pitch.sample_rate}, pitch.hop_samples = {self.pitch.hop_samples}: expected "
-                f"{framing[0]} and {framing[1]}, those of features"
-            )
+        self.pitch.check_framing(self.features)
         if len(self.data.pitch_mean) not in (0, 1, self.model.speakers):
             raise ValueError(
                 f"data.pitch_mean has {len(self.data.pitch_mean)} values: expected none, 1, or {self.model.speakers}, "

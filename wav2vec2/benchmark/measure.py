@@ -91,10 +91,7 @@ def published_beside(cfg: BenchmarkConfig, batch_size: int, side: Side) -> Row:
         return {}
     if cfg.task == "pretraining" and side.hourglass in published.HOURGLASS:
         saving = published.HOURGLASS[side.hourglass]
-        return {
-            "published_times_faster": saving.times_faster,
-            "published_memory_percent": saving.memory_percent,
-        }
+        return {"published_times_faster": saving.times_faster, "published_memory_percent": saving.memory_percent}
     latency = published.LATENCY_MS.get(cfg.precision, {}).get(batch_size)
     is_same = cfg.task == "inference" and side.hourglass == "[2,(8,4),2]" and cfg.seconds == published.SECONDS
     return {"published_mean": latency} if latency is not None and is_same else {}

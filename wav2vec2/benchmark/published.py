@@ -7,10 +7,7 @@ Latencies are means over LibriSpeech's test-other, 6.54 s long on average, of ba
 from typing import NamedTuple
 
 SECONDS = 6.54
-LATENCY_MS = {
-    "bf16": {1: 10.45, 4: 17.69, 8: 28.70, 16: 58.82},
-    "tf32": {1: 10.31, 4: 18.42, 8: 31.30, 16: 67.44},
-}
+LATENCY_MS = {"bf16": {1: 10.45, 4: 17.69, 8: 28.70, 16: 58.82}, "tf32": {1: 10.31, 4: 18.42, 8: 31.30, 16: 67.44}}
 
 
 class Saving(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from common.data.batching import Batches, BatchingError, bucketed_batches
@@ -130,7 +131,8 @@ class PlannedDataset(Dataset[Any], ABC):
             return self.assemble(found, failures)
         if self.on_error == "stop":
             return Unusable(failures)
-        stand_in = self._stand_in()
+        items = map(self.item, range(len(self.utterances)))
+        stand_in = next((item for item in items if isinstance(item, SpeechItem)), None)
         if stand_in is None:
             first = failures[0]
             return Unusable([Failure(first.index, f"not one utterance can be used: {first.message}", stops=True)])
@@ -163,10 +165,6 @@ class PlannedDataset(Dataset[Any], ABC):
     @abstractmethod
     def frames_needed(self, item: SpeechItem) -> int:
         """The fewest with which it can be used."""
-
-    def _stand_in(self) -> SpeechItem | None:
-        items = map(self.item, range(len(self.utterances)))
-        return next((item for item in items if isinstance(item, SpeechItem)), None)
 
 
 class PretrainingSet(PlannedDataset):
@@ -201,7 +199,7 @@ class PretrainingSet(PlannedDataset):
             audio_BN=audio_BN,
             samples_B=torch.tensor(samples) if min(lengths) < max(lengths) else None,
             targets=targets,
-            channel_mask_BD=_joined(channels),
+            channel_mask_BD=joined(channels),
             seeds=[seed for seed, _ in parts],
             ids=[item.id for _, items in parts for item in items],
             failures=failures,
@@ -226,20 +224,15 @@ class FinetuningSet(PlannedDataset):
     def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> FinetuningBatch:
         """The batch of the utterances of sub-batches, each with its seed."""
         items = [item for _, items in parts for item in items]
-        audio_BN = torch.zeros(len(items), max(len(item.samples) for item in items))
-        targets_BU = torch.zeros(len(items), max(len(item.target) for item in items), dtype=torch.int64)
-        for audio_N, target_U, item in zip(audio_BN.numpy(), targets_BU.numpy(), items, strict=True):
-            audio_N[: len(item.samples)] = item.samples
-            target_U[: len(item.target)] = item.target
         samples = [len(item.samples) for item in items]
         hidden = [self._hidden(seed, items) for seed, items in parts] if self.training else []
         return FinetuningBatch(
-            audio_BN=audio_BN,
+            audio_BN=pad_sequence([torch.from_numpy(item.samples) for item in items], batch_first=True),
             samples_B=torch.tensor(samples),
-            targets_BU=targets_BU,
+            targets_BU=pad_sequence([torch.tensor(item.target).long() for item in items], batch_first=True),
             target_lengths_B=torch.tensor([len(item.target) for item in items]),
-            mask_BS=_joined([mask_BS for mask_BS, _ in hidden]),
-            channel_mask_BD=_joined([mask_BD for _, mask_BD in hidden]),
+            mask_BS=joined(mask_BS for mask_BS, _ in hidden),
+            channel_mask_BD=joined(mask_BD for _, mask_BD in hidden),
             indices=[item.index for item in items],
             ids=[item.id for item in items],
             failures=failures,
@@ -321,11 +314,6 @@ def on_device(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, tuple):
         return type(batch)(*(on_device(value, device) for value in batch))
     return [on_device(value, device) for value in batch] if isinstance(batch, list) else batch
-
-
-def _joined(masks: Sequence[Tensor | None]) -> Tensor | None:
-    found = [mask for mask in masks if mask is not None]
-    return joined(found) if found else None
 
 
 def _the_only_one(batches: list[Any]) -> Any:

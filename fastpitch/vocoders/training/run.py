@@ -34,7 +34,6 @@ DEPENDS_ON = {
     "waveglow": ("model", *_FEATURES),
 }
 
-
 ADOPTED = {
     "hifigan": ("generator", "hifigan", "istft", "features"),
     "istft": ("generator", "hifigan", "istft", "features"),
@@ -63,7 +62,7 @@ class Run:
         self.generator = build_generator(cfg, normalized=True).to(device)
         judges = Discriminators(cfg.discriminator).to(device) if isinstance(cfg, HifiganRun) else None
         if start is not None and state is not None and path is not None:
-            weights = start.weights if isinstance(start, hifigan.Imported) else start.ema or start.weights
+            weights = start.ema or start.weights if isinstance(cfg, WaveglowRun) else start.weights
             self._start_from(self.generator, checkpoint.widened(weights), path)
         if judges is not None and directory.saved is None:
             self._start_discriminators(judges, state, path)
