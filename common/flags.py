@@ -136,6 +136,8 @@ def told_of(boxed: str) -> str:
     )
     parts = [" ".join(part.split()) for part in re.split(r"-{6,}", text)]
     said = "; ".join(re.sub(r"^Error parsing \w+: ", "", part) for part in parts if part and not re.match(titles, part))
+    if wrong := re.match(r"Error parsing --(\S+): no type matching (.*?) could be instantiated from \[(.*?)\]", said):
+        return f"--{wrong[1].replace('-', '_')}: expected {wrong[2]}, found {wrong[3]}"
     if missing := re.match(r"Missing from .*?: (.*) \(required\)", said):
         return _missing(missing[1].split(" (required) "))
     return re.sub(r"^Unrecognized options: (.*)", r"not expected: \1; see --help", said)
