@@ -108,7 +108,7 @@ def read_level(
     library: ctypes.CDLL, text: bytes, order: int, level: FilledLevel, words: ArpaWords, place: Place
 ) -> Status:
     """The n-grams of one order into `level` (csrc/decode_arpa.cpp)."""
-    arrays = [array.ctypes.data for array in (level.words, level.log10_prob, level.log10_backoff)]
+    arrays = (level.words, level.log10_prob, level.log10_backoff)
     count = len(level.words)
     return Status(library.ctc_arpa_level(text, len(text), order, count, words.native, place, *arrays))
 

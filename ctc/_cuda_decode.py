@@ -19,16 +19,8 @@ def greedy(scores_BSV: Tensor, frames_B: Tensor, blank: int) -> Tensor:
     frames_B = frames_B.to(device).contiguous()
     workspace = torch.empty(native.ctc_greedy_cuda_workspace(batch, frames), dtype=torch.uint8, device=device)
     packed = torch.empty(batch, 4 * frames + 3, dtype=torch.int32, device=device)
-    _cuda_library.launch(
-        native.ctc_greedy_cuda,
-        device,
-        _native.scores(scores_BSV),
-        TYPES[scores_BSV.dtype],
-        frames_B.data_ptr(),
-        blank,
-        packed.data_ptr(),
-        workspace.data_ptr(),
-    )
+    inputs = (_native.scores(scores_BSV), TYPES[scores_BSV.dtype], frames_B, blank)
+    _cuda_library.launch(native.ctc_greedy_cuda, device, *inputs, packed, workspace)
     return packed
 
 
@@ -47,19 +39,10 @@ def viterbi(
     start_BU, end_BU = torch.empty(2, batch, width, dtype=torch.int64, device=device)
     log_prob_BU = torch.empty(batch, width, dtype=torch.float64, device=device)
     log_prob_B = torch.empty(batch, dtype=torch.float64, device=device)
-    _cuda_library.launch(
-        native.ctc_align_cuda,
-        device,
-        _native.scores(scores_BSV),
-        TYPES[scores_BSV.dtype],
-        frames_B.data_ptr(),
-        targets_BU.data_ptr(),
-        width,
-        lengths_B.data_ptr(),
-        blank,
-        *(tensor.data_ptr() for tensor in (start_BU, end_BU, log_prob_BU, log_prob_B, workspace)),
-    )
-    return start_BU, end_BU, log_prob_BU, log_prob_B
+    inputs = (_native.scores(scores_BSV), TYPES[scores_BSV.dtype], frames_B, targets_BU, width, lengths_B, blank)
+    outputs = (start_BU, end_BU, log_prob_BU, log_prob_B)
+    _cuda_library.launch(native.ctc_align_cuda, device, *inputs, *outputs, workspace)
+    return outputs
 
 
 def _with_adjacent_labels(scores_BSV: Tensor) -> Tensor:

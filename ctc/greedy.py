@@ -99,9 +99,9 @@ def _greedy_native(library: ctypes.CDLL, scores_BSV: np.ndarray, frames_B: np.nd
     runs_B3S = np.empty((batch, 3, frames), np.int32)
     confidence_BS = np.empty((batch, frames), np.float32)
     counts_B, nan_frames_B = np.empty((2, batch), np.int32)
-    outputs = [array.ctypes.data for array in (runs_B3S, confidence_BS, counts_B, nan_frames_B)]
     n_threads = min(threads(), max(1, scores_BSV.size // SCORES_PER_THREAD))
-    _native.call(library.ctc_greedy, _native.scores(scores_BSV), frames_B.ctypes.data, blank, n_threads, *outputs)
+    outputs = (runs_B3S, confidence_BS, counts_B, nan_frames_B)
+    _native.call(library.ctc_greedy, _native.scores(scores_BSV), frames_B, blank, n_threads, *outputs)
     return _decoded(runs_B3S, confidence_BS, counts_B.tolist(), nan_frames_B.tolist())
 
 
