@@ -52,10 +52,8 @@ def flags(cls: type[Any], default: Any = None, prefix: str = "", group: str = "O
     """All options of a class, those of the groups in it too; `default` is an instance, of the values that stand."""
     from tyro.conf import Positional, Suppress
 
-    hints, told = (
-        typing.get_type_hints(cls, include_extras=True),
-        _docstrings(typing.cast(Any, cls)),
-    )  # mypy holds that classes cannot be hashed
+    hints = typing.get_type_hints(cls, include_extras=True)
+    told = _docstrings(typing.cast(Any, cls))  # mypy holds that classes cannot be hashed
     for field in dataclasses.fields(cls):
         hint, *marks = typing.get_args(hints[field.name]) if _is_annotated(hints[field.name]) else (hints[field.name],)
         if Suppress in marks:

@@ -82,9 +82,9 @@ def greedy(
     """
     check_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
     if is_tensor(log_probs_BSV) and not log_probs_BSV.is_cpu:
-        from ctc import _device_greedy
+        from ctc import _cuda_decode
 
-        return _unpack(_device_greedy.collapsed(log_probs_BSV, frames_B, blank).cpu().numpy())
+        return _unpack(_cuda_decode.collapsed(log_probs_BSV, frames_B, blank).cpu().numpy())
     scores_BSV = on_host(log_probs_BSV)
     lengths_B = host_lengths(frames_B, *scores_BSV.shape[:2], name="greedy: frames_B")
     library = _native.load()
@@ -125,7 +125,7 @@ def greedy_numpy(scores_BSV: np.ndarray, frames_B: np.ndarray, blank: int) -> li
 
 
 def _unpack(packed_BP: np.ndarray) -> list[Decoded]:
-    """What `_device_greedy.collapsed` gives, taken apart."""
+    """What `_cuda_decode.collapsed` gives, taken apart."""
     packed_BP = np.asarray(packed_BP)
     batch, size = packed_BP.shape
     frames = (size - 3) // 4

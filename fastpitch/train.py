@@ -22,9 +22,8 @@ from common.training.state import Progress
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch
-from fastpitch.acoustic.evaluation import evaluate, named
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.objective import Counts, counts_of, fastpitch_objective, micro_batches
+from fastpitch.acoustic.objective import Counts, counts_of, evaluate, fastpitch_objective, micro_batches, named
 from fastpitch.acoustic.run import ADVERSARIAL, NAME, Run
 from fastpitch.acoustic.tensorboard import Samples
 from fastpitch.vocoders.vocoder import VocoderError
