@@ -3,6 +3,7 @@
 Those of a stand-in device run in a process of their own.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     import hypothesis
 
+    gc.disable()  # until `pytest_collection_finish`: what is imported and collected stays
     # An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
     hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
@@ -46,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now is looked at by no later collection of garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
