@@ -46,9 +46,11 @@ RECORD = np.dtype(
     ]
 )
 _ROW = struct.Struct("<dQQQQIIIIIIIIQ")
+_SECONDS = struct.Struct("<d")
 _HAS_TEXT, _IS_PART, _HAS_CRC = 1, 2, 4
 _NOBODY = 1 << 63  # the place of a name that is not known
 _IN_MEMORY = 1 << 22  # bytes of each kind up to which a list that is being made stays in memory
+_KNOWN_HERE = 1 << 10  # of them that are kept as objects
 _KNOWN_NAMES = 1 << 18  # names of folders and speakers that are written once, up to so many at a time
 
 
@@ -63,10 +65,11 @@ class Index:
         self.source = source
         self.called = str(source) if isinstance(source, Path) else "an index in memory"
         self._key: bytes | None = None
+        self._names: dict[tuple[int, int], str] = {}
         self._key = self.key  # so that whoever gets it by pickling opens the same, or learns of it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"source": self.source, "called": self.called, "_key": self._key}
+        return {"source": self.source, "called": self.called, "_names": {}, "_key": self._key}
 
     @cached_property
     def _header(self) -> tuple[int, int, int, bytes]:
@@ -142,29 +145,46 @@ class Index:
         start += self._strings_at
         return str(self._buffer[start : start + size], "utf-8", "surrogatepass")
 
+    def _known(self, start: int, size: int) -> str:
+        """A string that many utterances have: made once, while there are few of them."""
+        if (found := self._names.get((start, size))) is None:
+            if len(self._names) >= _KNOWN_HERE:
+                self._names.clear()
+            found = self._names[start, size] = self.string(start, size)
+        return found
+
     def __getitem__(self, row: int) -> Utterance:
         (
             offset, at, folder, speaker, start, size, crc, id_, text, name, rest, folder_size, speaker_size, flags,
         ) = _ROW.unpack_from(self._buffer, self._records_at + RECORD.itemsize * row)  # fmt: skip
         first = at + self._strings_at
         strings = self._buffer[first : first + id_ + text + name + rest]
-        where = self.string(folder, folder_size)
-        where = self._base + where if flags & _IS_PART and where[:1] != "/" and "://" not in where else where
-        more = json.loads(strings[id_ + text + name :]) if rest else {}
+        where = self._known(folder, folder_size)
+        if flags & _IS_PART:
+            where = self._base + where if self._base and where[:1] != "/" and "://" not in where else where
+            audio: Path | Stored = Stored(where, start, size, crc if flags & _HAS_CRC else None)
+        else:
+            audio = Path(where + str(strings[id_ + text : id_ + text + name], "utf-8", "surrogatepass"))
         return Utterance(
             id=str(strings[:id_], "utf-8", "surrogatepass"),
-            audio=Stored(where, start, size, crc if flags & _HAS_CRC else None)
-            if flags & _IS_PART
-            else Path(where + str(strings[id_ + text : id_ + text + name], "utf-8", "surrogatepass")),
-            seconds=float(self.seconds[row]),
+            audio=audio,
+            seconds=_SECONDS.unpack_from(self._buffer, _HEADER.size + 8 * row)[0],
             text=str(strings[id_ : id_ + text], "utf-8", "surrogatepass"),
-            speaker=self.string(speaker, speaker_size) if speaker_size else "",
+            speaker=self._known(speaker, speaker_size) if speaker_size else "",
             offset_seconds=None if math.isnan(offset) else offset,
-            speeds=tuple((speed, Path(copy)) for speed, copy in more.get("speeds", ())),
-            word_ends=tuple(more.get("word_ends", ())),
-            wanted=tuple((key, value) for key, value in more.get("wanted", ())),
             has_text=bool(flags & _HAS_TEXT),
+            **(_few(strings[id_ + text + name :]) if rest else {}),
         )
+
+
+def _few(content: bytes) -> dict[str, Any]:
+    """What only some utterances have."""
+    more = json.loads(content)
+    return {
+        "speeds": tuple((speed, Path(copy)) for speed, copy in more.get("speeds", ())),
+        "word_ends": tuple(more.get("word_ends", ())),
+        "wanted": tuple((key, value) for key, value in more.get("wanted", ())),
+    }
 
 
 class Builder:
@@ -335,10 +355,10 @@ class Utterances(Sequence[Utterance]):
     def __getitem__(self, index: "slice | np.ndarray") -> "Utterances": ...
     def __getitem__(self, index: "int | slice | np.ndarray") -> "Utterance | Utterances":
         """An utterance; or a list of those of a slice, of some places, or of a mask over all."""
-        if isinstance(index, slice) and self._rows is None:
-            return Utterances(self.parts, _narrow(np.arange(*index.indices(self._count))))
         if isinstance(index, slice | np.ndarray):
-            return Utterances(self.parts, _narrow(self.rows[index]))
+            is_slice = isinstance(index, slice) and self._rows is None
+            rows = np.arange(*index.indices(self._count)) if is_slice else self.rows[index]  # type: ignore[union-attr]
+            return Utterances(self.parts, _narrow(rows))
         if not -self._count <= index < self._count:
             raise IndexError(f"utterance {index} of {self._count}")
         row = index if self._rows is None else int(self._rows[index])
