@@ -53,6 +53,7 @@ __all__ = [
     "Selection",
     "Utterance",
     "Utterances",
+    "is_index",
     "read_manifest",
     "read_sources",
     "select",
@@ -109,7 +110,7 @@ def read_manifest(
     read from is an error in any case.
     """
     path, columns = tables.with_columns(path)
-    if path.suffix == ".index" or (path / "data.index").is_file():
+    if is_index(path):
         return _indexed(path)
     named = "table" if columns else _detected(path) if format == "auto" else format
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
@@ -245,6 +246,11 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
             given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, ())}
             file.write(json.dumps(given) + "\n")
     unfinished.replace(path)
+
+
+def is_index(path: Path) -> bool:
+    """Whether it is a data set of shards, or its index."""
+    return path.suffix == ".index" or (path / "data.index").is_file()
 
 
 def _indexed(path: Path) -> Manifest:

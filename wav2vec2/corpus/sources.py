@@ -8,7 +8,7 @@ import numpy as np
 
 from common.audio import waveform
 from common.audio.waveform import AudioError, AudioInfo
-from common.data.manifest import Manifest, ManifestError, Utterance, Utterances, read_manifest
+from common.data.manifest import Manifest, ManifestError, Utterance, Utterances, is_index, read_manifest
 from common.recognition.spelled import spelled
 from common.text.language import Spelling
 from wav2vec2.network.config import ModelConfig
@@ -65,7 +65,7 @@ def recordings_in(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> Iterator[
 
 
 def _read(path: Path, data: DataConfig, *, with_text: bool) -> Manifest:
-    if path.is_dir() and not with_text:
+    if path.is_dir() and not with_text and not is_index(path):
         return _listed(path, data)
     # The first line of a .tsv says where its recordings are; paths in other lists start from `root`.
     root = None if path.suffix == ".tsv" else data.root

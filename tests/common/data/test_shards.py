@@ -67,6 +67,16 @@ def test_training_from_shards_sees_what_it_sees_from_plain_files(manifest, tmp_p
     assert np.array_equal(SpeechDataset(read_manifest(moved).utterances)[3].samples, ours[3].samples)
 
 
+def test_a_recording_with_several_texts_is_stored_once(manifest, tmp_path):
+    with manifest.open("a") as file:
+        file.write('{"audio_filepath": "audio/3.flac", "duration": 0.16, "text": "Satz", "target_lang": "de"}\n')
+    assert write(manifest, tmp_path / "out") == []
+    plain, shards = read_manifest(manifest).utterances, read_manifest(tmp_path / "out").utterances
+    assert digest(plain)["hash"] == digest(shards)["hash"]
+    assert shards[12].audio == shards[3].audio
+    assert [u.text for u in shards] == [u.text for u in plain]
+
+
 def test_other_programs_read_the_shards(manifest, tmp_path):
     write(manifest, tmp_path / "out")
     seen = {}
