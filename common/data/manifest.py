@@ -41,8 +41,9 @@ from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
 from common.data.index import Builder, Index, IndexFileError, Utterances
-from common.data.keeping import kept
+from common.data.keeping import fetched, kept
 from common.data.utterance import Utterance
+from common.files import stores
 from common.files.atomic import decoded, files_below, found_file
 from common.files.stores import Stored
 
@@ -54,6 +55,7 @@ __all__ = [
     "Utterance",
     "Utterances",
     "is_index",
+    "located",
     "read_manifest",
     "read_sources",
     "select",
@@ -109,6 +111,8 @@ def read_manifest(
     `on_error="skip"`, bad entries are left out and listed. Without `with_text` entries need none. What nothing can be
     read from is an error in any case.
     """
+    if stores.named(path):
+        return _indexed(stores.named(path))
     path, columns = tables.with_columns(path)
     if is_index(path):
         return _indexed(path)
@@ -158,10 +162,7 @@ def read_sources(
     """
     sources = list(sources)
     try:
-        manifests = [
-            read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
-            for source in sources
-        ]
+        manifests = [read_manifest(located(source, root), root=root, on_error=on_error) for source in sources]
     except ManifestError as error:
         if advice or not str(error).endswith(NO_SUCH):
             raise
@@ -250,13 +251,22 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
 
 def is_index(path: Path) -> bool:
     """Whether it is a data set of shards, or its index."""
-    return path.suffix == ".index" or (path / "data.index").is_file()
+    return bool(stores.named(path)) or path.suffix == ".index" or (path / "data.index").is_file()
 
 
-def _indexed(path: Path) -> Manifest:
-    """A data set of shards, by its folder or its index."""
+def located(source: str, root: Path | None) -> Path:
+    """Where a manifest lies, below `root` unless it lies in a store."""
+    return Path(source) if root is None or stores.named(source) else root / source
+
+
+def _indexed(path: Path | str) -> Manifest:
+    """A data set of shards, by its folder or its index, on disk or in a store."""
     try:
-        index = Index(path / "data.index" if path.is_dir() else path)
+        if isinstance(path, str):
+            name = path if path.endswith(".index") else f"{path.rstrip('/')}/data.index"
+            index = Index(fetched(name), name)
+        else:
+            index = Index(path / "data.index" if path.is_dir() else path)
         return Manifest(Utterances([index]), list(index.about.get("skipped", ())))
     except (OSError, IndexFileError) as error:
         raise ManifestError(f"{error}; write or index the data anew (python -m common.data.shards)") from None
