@@ -82,6 +82,9 @@ class RecognitionSettings(ClipSettings, SpellingSettings):
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    fit: bool = False
+    """Whether batch_seconds are found when a run begins: as many as the device has memory for, by bisection on real
+    steps. They are stored with the run."""
     mix: MixConfig = field(default_factory=MixConfig)
 
 
