@@ -371,3 +371,22 @@ def test_a_batch_of_joined_recordings_without_a_text_in_common_adds_nothing(stil
     found, texts = loss_of(run, batch._replace(heard=[pair] * len(batch.indices)), [0])
     assert not len(texts.rows_R)
     assert (found.attention.item(), found.ctc.item(), found.value.item()) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest"),
+    [
+        ({"max_seconds": 12.0, "join": JoinConfig()}, 12.0),
+        ({"max_seconds": 60.0}, 35.0),
+        ({"max_seconds": 12.0, "join": JoinConfig(probability=0.5, max_seconds=16.0)}, 16.0),
+        ({"max_seconds": 12.0, "join": JoinConfig(max_seconds=16.0)}, 12.0),
+    ],
+)
+def test_no_longer_stretches_are_heard_than_were_learned_from(corpus, tmp_path, settings, longest):
+    cfg = translation_config(corpus, tmp_path, steps=1)
+    main(replace(cfg, data=replace(cfg.data, validation=(), **settings)))
+    path = checkpoint.step_path(tmp_path, NAME, 1)
+    assert fastconformer.load(path, device="cpu").chunk_seconds == longest
+    main(replace(cfg, output_dir=tmp_path / "tuned", checkpoint=path, data=replace(cfg.data, max_seconds=14.0)))
+    tuned = fastconformer.load(checkpoint.step_path(tmp_path / "tuned", NAME, 1), device="cpu")
+    assert tuned.chunk_seconds == max(longest, 14.0), "what it knew is not forgotten"
