@@ -5,19 +5,49 @@ Attention decoders end a text too early, above all where a stretch is longer tha
 Shapes: N samples, S encoder frames, V pieces and the blank.
 """
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from common.recognition.pauses import SoundStretch, loud_seconds, stretches
 from common.text.pieces import Pieces
 from fastconformer.attention.search import BAD
-from fastconformer.hearing.texts import TextHypothesis
+from fastconformer.hearing.texts import HeardPart
 
 SHORTEST_PART = 4.0  # seconds
 LEAST_OF_CTC, LEAST_OF_TRANSLATED = 0.75, 0.4  # of the letters that a CTC head hears: a text with fewer has a gap
 SLOWEST = 8.0  # letters in a second of sound; slow speech has 12
 WIDE, PER_WIDE = 0x2E80, 3  # from this character on scripts have characters that stand for syllables and words
+
+
+class JudgedPart(NamedTuple):
+    """What a stretch says in one part, and how much that is, in letters: less than none where it goes round."""
+
+    part: HeardPart
+    said: int
+    expected: float
+    is_known: bool
+    """Whether something else than the decoder has heard speech: what is loud need not be that."""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the text is too short for its sound, repeats itself, or does not end."""
+        return self.said < self.expected
+
+    @property
+    def worth(self) -> int:
+        """Letters that speak for this part beside a whole that is doubtful."""
+        return min(self.said, 0) if self.is_doubtful and not self.is_known else self.said
+
+
+def judged(part: HeardPart, sound_N: np.ndarray, rate: int, by_ctc: int | None, *, is_translation: bool) -> JudgedPart:
+    """`by_ctc`: letters that a CTC head hears; None where there is no such head. Then an empty text is no gap."""
+    said = -1 if BAD & {*part.hypothesis.flags} else letters(part.hypothesis.text)
+    if by_ctc is not None:
+        expected = by_ctc * (LEAST_OF_TRANSLATED if is_translation else LEAST_OF_CTC)
+    else:
+        expected = SLOWEST * loud_seconds(sound_N, rate) if said > 0 else 0.0
+    return JudgedPart(part, said, expected, by_ctc is not None)
 
 
 def letters(text: str) -> int:
@@ -33,38 +63,13 @@ def heard_letters(log_probs_SV: np.ndarray, pieces: Pieces) -> int:
     return letters(pieces.decode(found))
 
 
-def is_doubtful(
-    text: TextHypothesis, sound_N: np.ndarray, rate: int, by_ctc: int | None, *, is_translation: bool
-) -> bool:
-    """Whether a text repeats itself, does not end, or is too short for its sound.
-
-    `by_ctc`: letters that a CTC head hears; None where there is no such head. Then an empty text is taken for right:
-    what is loud need not be speech.
-    """
-    if BAD & {*text.flags}:
-        return True
-    said = letters(text.text)
-    if by_ctc is not None:
-        return said < (LEAST_OF_TRANSLATED if is_translation else LEAST_OF_CTC) * by_ctc
-    return 0 < said < SLOWEST * loud_seconds(sound_N, rate)
-
-
 def parts_of(sound: SoundStretch, rate: int, overlap: float) -> list[SoundStretch]:
     """Two or three parts of a stretch, cut in pauses near its middle; none of one that is too short for that."""
-    seconds = len(sound.samples_N) / rate
+    seconds, start = len(sound.samples_N) / rate, sound.start
     if seconds < 2 * SHORTEST_PART:
         return []
     found = list(stretches(sound.samples_N, rate, preferred=0.6 * seconds, longest=0.75 * seconds, overlap=overlap))
-    start = sound.start
     return [
         SoundStretch(start + part.start, part.samples_N, start + part.first, min(start + part.end, sound.end))
         for part in found
     ] if len(found) > 1 else []  # fmt: skip
-
-
-def are_better(parts: Sequence[TextHypothesis], whole: TextHypothesis) -> bool:
-    """Whether the texts of the parts are taken: those that do not repeat themselves say more than such a whole."""
-    sound = [part for part in parts if not BAD & {*part.flags}]
-    if BAD & {*whole.flags}:
-        return bool(sound)
-    return sum(letters(part.text) for part in sound) > letters(whole.text)

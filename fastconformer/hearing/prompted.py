@@ -29,7 +29,7 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, DecoderStep, SearchOptions, Wish, decode
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
-from fastconformer.hearing.gaps import are_better, heard_letters, is_doubtful, parts_of
+from fastconformer.hearing.gaps import JudgedPart, heard_letters, judged, parts_of
 from fastconformer.hearing.texts import (
     GAP,
     HeardPart,
@@ -58,13 +58,6 @@ class _Stretch(NamedTuple):
     of: "_Open"
     sound: SoundStretch
     wanted: Wanted
-
-
-class _Found(NamedTuple):
-    """What a stretch says as a whole, and whether to hear it in parts."""
-
-    part: HeardPart
-    is_doubtful: bool
 
 
 @dataclass(eq=False)
@@ -415,24 +408,30 @@ class PromptedRecognizer(ABC):
     ) -> list[list[HeardPart]]:
         """What is said in each stretch: in one part, or in several where one text for all of it would not do."""
         found = self._as_wholes(spoken, decoder, times, batch_size)
-        return [self._in_parts(*one, decoder, times) for one in zip(spoken, found, strict=True)]
+        each = (self._in_parts(*one, decoder, times) for one in zip(spoken, found, strict=True))
+        return [[one.part for one in some] for some in each]
 
-    def _in_parts(self, stretch: _Stretch, whole: _Found, decoder: AttentionDecoding, times: Times) -> list[HeardPart]:
-        own = []
-        if whole.is_doubtful:
-            overlap = self._overlap(times, stretch.wanted, self.chunk_seconds)
-            parts = parts_of(stretch.sound, self.sample_rate, overlap)
-            own = [stretch._replace(sound=part) for part in parts if not is_silent(part.samples_N)]
-        found = list(itertools.chain(*self._heard(own, decoder, times, len(own)))) if own else []
-        if not are_better([part.hypothesis for part in found], whole.part.hypothesis):
-            return [whole.part]
-        flags = tuple(dict.fromkeys((*whole.part.hypothesis.flags, GAP, *found[0].hypothesis.flags)))
-        return [found[0]._replace(hypothesis=found[0].hypothesis._replace(flags=flags)), *found[1:]]
+    def _in_parts(
+        self, stretch: _Stretch, whole: JudgedPart, decoder: AttentionDecoding, times: Times
+    ) -> list[JudgedPart]:
+        if not whole.is_doubtful:
+            return [whole]
+        overlap = self._overlap(times, stretch.wanted, self.chunk_seconds)
+        sounds = parts_of(stretch.sound, self.sample_rate, overlap)
+        own = [stretch._replace(sound=sound) for sound in sounds if not is_silent(sound.samples_N)]
+        wholes = self._as_wholes(own, decoder, times, len(own)) if own else []
+        found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each, decoder, times)]
+        if not found or sum(one.worth for one in found) <= whole.said:
+            return [whole]
+        first = found[0].part
+        flags = tuple(dict.fromkeys((*whole.part.hypothesis.flags, GAP, *first.hypothesis.flags)))
+        first = first._replace(hypothesis=first.hypothesis._replace(flags=flags))
+        return [found[0]._replace(part=first), *found[1:]]
 
     def _as_wholes(
         self, spoken: Sequence[_Stretch], decoder: AttentionDecoding, times: Times, batch_size: int
-    ) -> list[_Found]:
-        found: dict[int, _Found] = {}
+    ) -> list[JudgedPart]:
+        found: dict[int, JudgedPart] = {}
         rate = self.sample_rate
         for rows in by_length([len(stretch.sound.samples_N) for stretch in spoken], batch_size):
             samples = [_lengthened(spoken[row].sound.samples_N, rate) for row in rows]
@@ -452,7 +451,7 @@ class PromptedRecognizer(ABC):
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
                 part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
                 is_translation = spoken[row].wanted.is_translation
-                found[row] = _Found(part, is_doubtful(text, heard_N, rate, count, is_translation=is_translation))
+                found[row] = judged(part, heard_N, rate, count, is_translation=is_translation)
         return [found[row] for row in range(len(spoken))]
 
     def _together(self, samples: Sequence[np.ndarray]) -> HeardFrames:

@@ -15,6 +15,7 @@ from common.config import ConfigError
 from common.data.joining import JoinConfig
 from common.data.loading import AudioBatch, loader
 from common.data.manifest import ManifestError, Utterance, read_manifest
+from common.features import NEMO as NEMO_FEATURES
 from common.features import Features
 from common.runs import checkpoint
 from common.training.state import TrainingError
@@ -342,10 +343,14 @@ def test_scores_of_a_beam_have_a_share_of_ctc_but_of_translations(corpus, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_few_recordings_are_learned_by_heart_in_both_languages_and_translated(corpus, tmp_path, capsys):
+@pytest.mark.parametrize("longest_pause", [0.0, 0.1])
+def test_a_few_recordings_are_learned_by_heart_in_both_languages_and_translated(
+    corpus, tmp_path, capsys, longest_pause
+):
     cfg = translation_config(
-        corpus, tmp_path, batch_size=6, epochs=180, spec_augment=OFF, ema=0.98, loss=LossConfig(ctc_epochs=50)
-    )
+        corpus, tmp_path, batch_size=6, epochs=180, spec_augment=OFF, ema=0.98, loss=LossConfig(ctc_epochs=50),
+        features=replace(NEMO_FEATURES, longest_pause=longest_pause),
+    )  # fmt: skip
     wide = replace(cfg.model.encoder, width=64, layers=3, heads=4, kernel=9, subsampling_channels=16)
     decoder = replace(cfg.model.attention, width=64, layers=2, heads=4, inner=128)
     cfg = replace(

@@ -262,3 +262,10 @@ def test_what_is_no_better_in_parts_stays_as_it_was():
     (whole,) = asr.transcribe([speech(range(60), pauses=3)])
     assert (whole.text, whole.flags) == ("w0", ())
     assert sum(map(sum, asr.batches)) < 4 * 60 * 0.41 * RATE, "of two levels of parts the samples, and what overlaps"
+
+
+@pytest.mark.parametrize(("keeps", "said"), [(lambda labels: labels[:2], "w0 w1"), (lambda labels: [], "")])
+def test_without_another_witness_a_few_words_in_every_part_are_no_proof_of_speech(keeps, said):
+    asr = Forgetful(keeps, learned=0.0, with_ctc=False)
+    (whole,) = asr.transcribe([speech(range(60), pauses=3)])
+    assert (whole.text, whole.flags) == (said, ()), "loud sounds may be music, in which decoders invent words"
