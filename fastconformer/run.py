@@ -83,6 +83,7 @@ class Run:
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         seconds, corpora, rows = utterances.seconds, utterances.corpora, None
+        blocks = utterances.blocks(cfg.data.order)
         if isinstance(self.pieces, PromptedPieces):
             self.train_set = data.speech_dataset(utterances, cfg, None, training=True)
             self.targets = self._targets(self.pieces)
@@ -91,7 +92,7 @@ class Run:
                 (name, int(count)) for (name, _), count in zip(corpora, _counts(corpora, rows), strict=True)
             )
             tokens = self.targets.tokens * (cfg.batch_seconds / cfg.batch_tokens if cfg.batch_tokens else 0.0)
-            seconds = np.maximum(seconds[rows], tokens)
+            seconds, blocks = np.maximum(seconds[rows], tokens), blocks if blocks is None else blocks[rows]
         else:
             self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
         self.validation: SpeechDataset | None = None
@@ -99,7 +100,9 @@ class Run:
             if isinstance(self.pieces, PromptedPieces):
                 validation = self._askable(validation, self.pieces)
             self.validation = data.speech_dataset(validation, cfg, None, training=False)
-        self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=corpora, rows=rows)
+        self.epochs = Epochs(
+            seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=corpora, rows=rows, blocks=blocks
+        )
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

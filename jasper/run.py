@@ -54,7 +54,10 @@ class Run:
         self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
         log_letters(spelling, cfg.data, directory.log.event, source=source)
         found = Utterances.of(self.train_set.utterances)
-        self.epochs = Epochs(found.seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=found.corpora)
+        self.epochs = Epochs(
+            found.seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=found.corpora,
+            blocks=found.blocks(cfg.data.order),
+        )  # fmt: skip
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

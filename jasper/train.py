@@ -23,6 +23,7 @@ from common.recognition.training import MicroBatch, check_labels, counted, log_p
 from common.runs.run_directory import started
 from common.seeds import mixed
 from common.training.course import course_in_epochs
+from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from jasper.config import Config
@@ -43,6 +44,7 @@ class Step(NamedTuple):
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with started(cfg, NAME, saves=not cfg.dry_run) as directory:
+        cfg = fitted(cfg, directory, Run, try_batch)
         run = Run(cfg, directory)
         if cfg.dry_run:
             try_longest_batch(run)
@@ -171,10 +173,15 @@ def validate(run: Run, loop: Loop) -> None:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    batches = weighted(loader(run.train_set, [run.epochs.longest]), run.train_set, run.frames, has_transducer=False)
+    shape, loss = try_batch(run, run.epochs.longest)
+    run.directory.log.event(f"the longest batch fits: {shape} samples, loss {loss:.3f}")
+
+
+def try_batch(run: Run, indices: list[int]) -> tuple[tuple[int, ...], float]:
+    """Makes a step of some utterances; the shape of their samples, and the loss."""
+    batches = weighted(loader(run.train_set, [indices]), run.train_set, run.frames, has_transducer=False)
     batch, weights_B = next(batches)
-    loss = update(run, batch, weights_B).loss_1.item()
-    run.directory.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")
+    return tuple(batch.audio_BN.shape), update(run, batch, weights_B).loss_1.item()
 
 
 if __name__ == "__main__":

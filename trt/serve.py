@@ -37,7 +37,7 @@ from trt.serving.limits import Limits, SelfTestError, give_memory_back
 try:
     import uvicorn
 
-    from trt.serving.connections import impatient
+    from trt.serving.connections import impatient, sockets
     from trt.serving.gateway import Gateway, GatewaySettings
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
@@ -246,6 +246,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
             host=cfg.host,
             port=cfg.port,
             http=impatient(cfg.limits.client_seconds, 4 * cfg.limits.max_queue),
+            ws=sockets(cfg.limits.client_seconds),
             lifespan="off",
             log_config=None,
             log_level="critical",

@@ -108,7 +108,9 @@ class Run(Generic[Cfg]):
 
     def _plans(self, epoch: int) -> Sequence[Plan]:
         world = self.world
-        return training_plans(self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank)
+        return training_plans(
+            self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank, blocks=self.train_set.blocks
+        )
 
 
 class Step(NamedTuple):

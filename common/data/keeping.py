@@ -9,15 +9,19 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from common.data.index import Builder, Index, IndexFileError
+from common.data.index import HEADER_BYTES, MAGIC, Builder, Index, IndexFileError
+from common.files import stores
+from common.files.atomic import written_whole
 from ctc.native.library import alone, cache_folder
 
 LONG_BYTES = 1 << 22  # of the files of a list, from which on its index is kept: some 20,000 lines
+_PART = 1 << 23  # bytes of an index that are fetched at once
 _END = 1 << 16  # bytes that are compared at either end of a file
 
 
@@ -48,6 +52,21 @@ def kept(
             if known | about == known and known.get("cwd", "") in ("", os.getcwd()):  # noqa: PTH109
                 return index
         return _made(fill, renamed, path, about)
+
+
+def fetched(name: str) -> Path:
+    """A copy on this machine of an index in a store. Raises StoreError, IndexFileError."""
+    size = stores.size(name)
+    head = stores.read(name, 0, min(size, HEADER_BYTES)) if size else b""
+    if not head.startswith(MAGIC):
+        raise IndexFileError(f"{name}: {size} bytes; expected an index of utterances")
+    path = cache_folder() / f"{hashlib.blake2b(head, digest_size=16).hexdigest()}.index"
+    with alone(path.with_suffix(".lock")):
+        if not path.is_file() or path.stat().st_size != size:
+            starts = range(0, size, _PART)
+            with written_whole(path) as file, ThreadPoolExecutor(8) as threads:
+                file.writelines(threads.map(lambda at: stores.read(name, at, min(_PART, size - at)), starts))
+    return path
 
 
 def _made(

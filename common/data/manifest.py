@@ -41,8 +41,9 @@ from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
 from common.data.index import Builder, Index, IndexFileError, Utterances
-from common.data.keeping import kept
+from common.data.keeping import fetched, kept
 from common.data.utterance import Utterance
+from common.files import stores
 from common.files.atomic import decoded, files_below, found_file
 from common.files.stores import Stored
 
@@ -53,6 +54,8 @@ __all__ = [
     "Selection",
     "Utterance",
     "Utterances",
+    "is_index",
+    "located",
     "read_manifest",
     "read_sources",
     "select",
@@ -108,8 +111,10 @@ def read_manifest(
     `on_error="skip"`, bad entries are left out and listed. Without `with_text` entries need none. What nothing can be
     read from is an error in any case.
     """
+    if stores.named(path):
+        return _indexed(stores.named(path))
     path, columns = tables.with_columns(path)
-    if path.suffix == ".index" or (path / "data.index").is_file():
+    if is_index(path):
         return _indexed(path)
     named = "table" if columns else _detected(path) if format == "auto" else format
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
@@ -157,10 +162,7 @@ def read_sources(
     """
     sources = list(sources)
     try:
-        manifests = [
-            read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
-            for source in sources
-        ]
+        manifests = [read_manifest(located(source, root), root=root, on_error=on_error) for source in sources]
     except ManifestError as error:
         if advice or not str(error).endswith(NO_SUCH):
             raise
@@ -247,10 +249,24 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
     unfinished.replace(path)
 
 
-def _indexed(path: Path) -> Manifest:
-    """A data set of shards, by its folder or its index."""
+def is_index(path: Path) -> bool:
+    """Whether it is a data set of shards, or its index."""
+    return bool(stores.named(path)) or path.suffix == ".index" or (path / "data.index").is_file()
+
+
+def located(source: str, root: Path | None) -> Path:
+    """Where a manifest lies, below `root` unless it lies in a store."""
+    return Path(source) if root is None or stores.named(source) else root / source
+
+
+def _indexed(path: Path | str) -> Manifest:
+    """A data set of shards, by its folder or its index, on disk or in a store."""
     try:
-        index = Index(path / "data.index" if path.is_dir() else path)
+        if isinstance(path, str):
+            name = path if path.endswith(".index") else f"{path.rstrip('/')}/data.index"
+            index = Index(fetched(name), name)
+        else:
+            index = Index(path / "data.index" if path.is_dir() else path)
         return Manifest(Utterances([index]), list(index.about.get("skipped", ())))
     except (OSError, IndexFileError) as error:
         raise ManifestError(f"{error}; write or index the data anew (python -m common.data.shards)") from None

@@ -17,7 +17,8 @@ class Epochs:
 
     `cfg` has epochs, batch_size, seed, optim.lr and schedule. Instead of those, `lr` is the peak, and a batch has as
     many utterances as fit into `max_seconds`. `corpora`, names and counts, are mixed as cfg.data.mix says. `rows`: the
-    numbers that batches have for the utterances, by default 0 and on. Raises BatchingError.
+    numbers that batches have for the utterances, by default 0 and on. `blocks`: where they lie, as `bucketed_batches`
+    takes it. Raises BatchingError.
     """
 
     def __init__(
@@ -30,8 +31,9 @@ class Epochs:
         max_seconds: float = 0.0,
         corpora: Sequence[tuple[str, int]] = (),
         rows: np.ndarray | None = None,
+        blocks: np.ndarray | None = None,
     ):
-        self.rows = rows
+        self.rows, self.blocks = rows, blocks
         self.cfg, self.world, self.seconds = cfg, world, seconds
         self._counts = [count for _, count in corpora]
         self._shares = shares(cfg.data.mix, self._counts, np.asarray(seconds)) if corpora and cfg.data.mix.mixes else []
@@ -58,11 +60,13 @@ class Epochs:
         if self._shares:
             among = chosen(self._shares, self._counts, seed=self.cfg.seed, epoch=epoch)
             rows = among if self.rows is None else self.rows[among]
-            return self._cut(np.asarray(self.seconds)[among], epoch).of(rows)
-        batches = self._cut(self.seconds, epoch)
+            blocks = None if self.blocks is None else self.blocks[among]
+            return self._cut(np.asarray(self.seconds)[among], blocks, epoch).of(rows)
+        batches = self._cut(self.seconds, self.blocks, epoch)
         return batches if self.rows is None else batches.of(self.rows)
 
-    def _cut(self, seconds: Sequence[float] | np.ndarray, epoch: int) -> Batches:
+    def _cut(self, seconds: Sequence[float] | np.ndarray, blocks: np.ndarray | None, epoch: int) -> Batches:
         return bucketed_batches(
-            seconds, **self._size, seed=self.cfg.seed, epoch=epoch, ranks=self.world.size, rank=self.world.rank
-        )
+            seconds, **self._size, seed=self.cfg.seed, epoch=epoch, ranks=self.world.size, rank=self.world.rank,
+            blocks=blocks,
+        )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from common.audio.silence import SilenceConfig
 from common.config import check_not_negative, check_positive
 from common.data.digest import Changed
+from common.data.index import Order
 from common.data.joining import JoinConfig
 from common.data.mixing import MixConfig
 from common.data.perturbation import PerturbationConfig
@@ -27,6 +28,9 @@ class SourceSettings:
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to validate on."""
+    order: Order = "auto"
+    """Order of an epoch. full: any utterances may meet; windows: those of parts of files that were drawn together, so
+    that a store is read in large parts; auto: windows where recordings lie in a store."""
     changed: Changed = "refuse"
     """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
@@ -78,6 +82,9 @@ class RecognitionSettings(ClipSettings, SpellingSettings):
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    fit: bool = False
+    """Whether batch_seconds are found when a run begins: as many as the device has memory for, by bisection on real
+    steps. They are stored with the run."""
     mix: MixConfig = field(default_factory=MixConfig)
 
 

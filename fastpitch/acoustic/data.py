@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from common.data.loading import Failure, SpeechDataset, batch_loader
+from common.data.loading import Failure, SpeechDataset, batch_loader, together
 from common.data.manifest import ManifestError, Utterance, Utterances, read_sources
 from common.features import LogMel
 from common.runs import checkpoint
@@ -155,6 +155,10 @@ class ClipDataset(Dataset[Clip | Failure]):
         """`item` of an (epoch, index), or of an index in epoch 0."""
         epoch, index = place if isinstance(place, tuple) else (0, place)
         return self.item(index, epoch)
+
+    def __getitems__(self, places: Sequence[int | tuple[int, int]]) -> list[Clip | Failure]:
+        """The clips of a batch: what lies in a store is asked for at once."""
+        return together(self, places, [place[1] if isinstance(place, tuple) else place for place in places])
 
     def item(self, index: int, epoch: int) -> Clip | Failure:
         """The clip at `index` as it is read in `epoch`, or why it cannot be had."""

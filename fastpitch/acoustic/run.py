@@ -93,8 +93,10 @@ class Run:
             self.adversary.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        seconds = Utterances.of(self.train_set.utterances).seconds
-        self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
+        found = Utterances.of(self.train_set.utterances)
+        self.epochs = Epochs(
+            found.seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size), blocks=found.blocks(cfg.data.order)
+        )
 
     @property
     def learners(self) -> dict[str, Learner]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import re
 import time
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +18,7 @@ from trt.serving.batching import Workers
 from trt.serving.guard import Guard, Message, Receive, Refusal, Send, while_connected
 from trt.serving.hearing import Hearing, self_test
 from trt.serving.languages import LANGUAGES, check_languages
-from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
+from trt.serving.limits import Budget, ClientGoneError, Limits, Places, RequestError
 from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
 from trt.serving.models import Ears, ServedVoice
@@ -27,6 +28,7 @@ from trt.serving.triton.program import HOST, Triton
 
 TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
 ALIASES = ("", "default")
+WORDS_AT_ONCE = 1000  # whose transcript is written on the event loop
 # OpenAI's names, with dates and without.
 HEARING_NAMES = re.compile(
     r"whisper-1|gpt-(4o-|live-|realtime-)?(mini-)?(transcribe|whisper)(-diarize)?(-\d{4}-\d\d-\d\d)?"
@@ -84,7 +86,7 @@ class Gateway:
                 most = 2 * speech.AT_ONCE
                 said = RemoteVoice(Infer(HOST, triton.http_port), sample_rate=voice.sample_rate, most=most)
             self.speaking = speech.Speaking(voice, engine=said, **models)
-        self.live: set[WebSocket] = set()
+        self.live = Places(limits.max_queue, limits.client_share, "streams are open")
         self.metrics.gauge("speech_live_streams", "Streams with live captions.", lambda: len(self.live))
         # Its pages of documentation would load scripts from elsewhere; the description stays at /openapi.json.
         self.routes = FastAPI(title="Speech models", docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -143,27 +145,26 @@ class Gateway:
         if asked.streams:
             parts = hearing.parts(asked.file, request.state.taken, wanted)
             first = await while_connected(request, anext(parts, None))  # what cannot be heard is refused before it
-            told = transcriptions.events(_preceded(first, parts), asked)
+            told = transcriptions.events(_preceded(first, parts), asked, self.workers)
             return StreamingResponse(told, media_type="text/event-stream")
         transcript = await while_connected(request, hearing.transcribe(asked.file, request.state.taken, wanted))
         language = LANGUAGES.get(transcript.language, transcript.language) or self.settings.language
-        content = transcriptions.written(transcript, asked, language)
-        if isinstance(content, dict):
-            return JSONResponse(content)
+        write = functools.partial(transcriptions.written, transcript, asked, language)
+        content = await self.workers.soon(write, len(transcript.words), WORDS_AT_ONCE)
         return Response(content, media_type=transcriptions.MEDIA[asked.format])
 
     @contextlib.asynccontextmanager
     async def stream(self, socket: WebSocket) -> AsyncIterator[Hearing | None]:
         """A place for a stream, with the recogniser; without one, or without a place, it is closed, and gets None."""
-        if self.hearing is None or len(self.live) >= self.settings.limits.max_queue or self.ending.is_set():
-            await socket.close(1013 if self.hearing else 1008)
-            yield None
-            return
-        self.live.add(socket)
-        try:
-            yield self.hearing
-        finally:
-            self.live.discard(socket)
+        with contextlib.ExitStack() as place:
+            hearing = None if self.ending.is_set() else self.hearing
+            try:
+                place.enter_context(self.live.taken(socket.state.taken.client))
+            except RequestError:
+                hearing = None
+            if hearing is None:
+                await socket.close(1013 if self.hearing else 1008)
+            yield hearing
 
     def models(self) -> list[str]:
         """Names of the models."""

@@ -121,28 +121,24 @@ class ServedVoice(NamedTuple):
                     sounds[i].append(said)
         return [problems.get(i) or np.concatenate(own) for i, own in enumerate(sounds)]
 
-    def samples(self, planned: Sequence[PlannedSentence]) -> int:
-        """How many samples there are to say, without the vocoder."""
-        pauses = sum(round(piece.pause_ms * self.sample_rate / 1000) for piece in planned)
-        said = [self.sentence(piece) for piece in planned if piece.encoded.tokens]
-        return sum(int(sentence.frames_L.sum()) * self.hop_samples for sentence in said) + pauses
+    def samples(self, piece: PlannedSentence) -> int:
+        """How many samples a sentence and its pause have, without the vocoder."""
+        said = int(self.sentence(piece).frames_L.sum()) * self.hop_samples if piece.encoded.tokens else 0
+        return said + round(piece.pause_ms * self.sample_rate / 1000)
 
-    def words(self, planned: Sequence[PlannedSentence]) -> list[SpokenWord]:
-        """What is to be said, word by word, without its sound."""
-        seconds = self.hop_samples / self.sample_rate
-        found, start = [], 0.0
-        for piece in planned:
-            if piece.encoded.tokens:
-                said = self.sentence(piece)
-                ends_L = np.cumsum(said.frames_L) * seconds + start
-                starts_L = ends_L - said.frames_L * seconds
-                for text, first, last in said.encoded.words:
-                    voiced = [hz for hz in said.pitch_hz_L[first : last + 1] if hz > 0]
-                    pitch, energy = float(np.mean(voiced or [0.0])), float(said.energy_L[first : last + 1].mean())
-                    found.append(SpokenWord(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
-                start += float(said.frames_L.sum()) * seconds
-            start += piece.pause_ms / 1000
-        return found
+    def words(self, piece: PlannedSentence) -> tuple[list[SpokenWord], float]:
+        """A sentence word by word, without its sound, and its seconds with the pause after it."""
+        found, seconds, pause = [], self.hop_samples / self.sample_rate, piece.pause_ms / 1000
+        if not piece.encoded.tokens:
+            return [], pause
+        said = self.sentence(piece)
+        ends_L = np.cumsum(said.frames_L) * seconds
+        starts_L = ends_L - said.frames_L * seconds
+        for text, first, last in said.encoded.words:
+            voiced = [hz for hz in said.pitch_hz_L[first : last + 1] if hz > 0]
+            pitch, energy = float(np.mean(voiced or [0.0])), float(said.energy_L[first : last + 1].mean())
+            found.append(SpokenWord(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
+        return found, float(said.frames_L.sum()) * seconds + pause
 
 
 def load_ears(

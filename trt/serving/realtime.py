@@ -30,6 +30,7 @@ from trt.serving.transcriptions import log_probs, usage
 
 BYTES_PER_SECOND = 64_000  # of PCM at 24 kHz in base64
 IDLE_SECONDS = 300.0  # between two events of a client
+MOST_COMMAS = 1000  # of an event, whose parts take time
 SHORTEST_SECONDS = 0.1  # of sound that may be committed
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -408,7 +409,8 @@ def _content(message: Any) -> str | bytes:
 
 def _event(content: str | bytes) -> dict[str, Any]:
     try:
-        event = json.loads(content)
+        comma = "," if isinstance(content, str) else b","
+        event = json.loads(content) if content.count(comma) <= MOST_COMMAS else None  # type: ignore[arg-type]
     except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict):

@@ -27,7 +27,7 @@ from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import ServedVoice
 from trt.serving.transcriptions import event
 
-Result = TypeVar("Result")
+Given, Result = TypeVar("Given"), TypeVar("Result")
 Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
 MEDIA = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg", "pcm": "audio/pcm"}
 OPENAI_PCM_RATE = 24_000  # what clients of OpenAI's take raw samples to be
@@ -141,7 +141,7 @@ class Speaking:
             raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
         total = None
         if asked.response_format == "flac":  # readers that take no stream look for the length in its header
-            total = round(await self._alone(lambda: self.voice.samples(plan)) * rate / natural)
+            total = round(sum([await self._alone(self.voice.samples, piece) for piece in plan]) * rate / natural)
         track = SoundTrack(asked.response_format, natural, rate, total)
         return SpeechAnswer(MEDIA[asked.response_format], rate, self._written(first_N, pieces, track, taken.due))
 
@@ -185,8 +185,13 @@ class Speaking:
 
     async def words(self, asked: SpeechRequest) -> list[dict[str, Any]]:
         """The words of a text as they will be said: seconds, pitch in Hz, energy. Raises RequestError."""
-        plan = await self.plan(asked)
-        return [word._asdict() for word in await self._alone(lambda: self.voice.words(plan))]
+        found, start = list[dict[str, Any]](), 0.0
+        for piece in await self.plan(asked):
+            words, seconds = await self._alone(self.voice.words, piece)
+            moved = (word._replace(start=start + word.start, end=start + word.end) for word in words)
+            found += [word._asdict() for word in moved]
+            start += seconds
+        return found
 
     async def self_test(self, tell: Callable[[str], None]) -> None:
         """A sentence must have a sound. Raises SelfTestError where it has none."""
@@ -208,7 +213,7 @@ class Speaking:
             return np.concatenate([piece_N async for piece_N in self._sound(plan)])
 
         for text, plan, found_N in zip(texts, plans, await asyncio.gather(*map(whole, plans)), strict=True):
-            (alone_N,) = await self._alone(functools.partial(self.voice.whole, [plan]))
+            (alone_N,) = await self._alone(self.voice.whole, [plan])
             if isinstance(alone_N, Exception):
                 raise SelfTestError(f"self-test: {text!r} cannot be said: {alone_N}")
             if len(found_N) != len(alone_N) or not np.allclose(found_N, alone_N, atol=MOST_DIFFERENT):
@@ -241,12 +246,12 @@ class Speaking:
         with self._network:
             return self.voice.next_sounds(sayings)
 
-    async def _alone(self, work: Callable[[], Result]) -> Result:
-        """What the networks do for one request besides its sound."""
+    async def _alone(self, work: Callable[[Given], Result], given: Given) -> Result:
+        """What the networks do for one sentence besides its sound."""
 
         def locked() -> Result:
             with self._network:
-                return work()
+                return work(given)
 
         return await self._run(locked)
 

@@ -16,7 +16,7 @@ import numpy as np
 from common.audio import waveform
 from trt.serving import speech
 from trt.serving.hearing import Hearing
-from trt.serving.limits import Budget, BusyError, Limits, RequestError, Taken
+from trt.serving.limits import Budget, Limits, Places, RequestError, Taken
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event
@@ -50,7 +50,7 @@ class Wyoming:
     ):
         self._hearing, self._speaking, self._limits, self._budget = hearing, speaking, limits, budget
         self._language = language
-        self._clients = 0
+        self._clients = Places(limits.max_queue, limits.client_share, "clients are connected")
 
     async def start(self, host: str, port: int) -> asyncio.Server:
         """Listens. Raises OSError."""
@@ -58,16 +58,9 @@ class Wyoming:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(self, reader, writer)
-        self._clients += 1
         try:
-            if self._clients > self._limits.max_queue:
-                raise BusyError(f"{self._limits.max_queue} clients are connected")
-            while event := await client.read():
-                try:
-                    await client.answer(event)
-                except RequestError as error:
-                    client.forget()
-                    await client.send("error", {"text": error.message, "code": error.code})
+            with self._clients.taken(client.address):
+                await client.serve()
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             pass
         except RequestError as error:
@@ -77,7 +70,6 @@ class Wyoming:
             _log.exception("error while answering a client of Wyoming")
         finally:
             client.forget()
-            self._clients -= 1
             writer.close()
 
     def info(self) -> dict[str, Any]:
@@ -106,12 +98,22 @@ class _Client:
         self._parts: list[bytes] = []
         self._format: tuple[int, int, int] | None = None
         self._held = 0
-        self._address = str((writer.get_extra_info("peername") or ["unknown"])[0]) if writer else "unknown"
-        self._taken = Taken(server._budget, self._address)
+        self.address = str((writer.get_extra_info("peername") or ["unknown"])[0]) if writer else "unknown"
+        self._taken = Taken(server._budget, self.address)
+
+    async def serve(self) -> None:
+        """Answers its events until it goes. Raises RequestError for what is none, OSError and TimeoutError."""
+        while event := await self.read():
+            try:
+                await self.answer(event)
+            except RequestError as error:
+                self.forget()
+                await self.send("error", {"text": error.message, "code": error.code})
 
     async def read(self) -> WyomingEvent | None:
         """The next event; None at the end. Raises RequestError for what is none."""
         line = b"a line without end"
+        await asyncio.sleep(0)  # others have their turn
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 line = await self._reader.readline()
@@ -120,7 +122,7 @@ class _Client:
             told = json.loads(line)
             kind, data = told["type"], dict(told.get("data") or {})
             sizes = [int(told.get(name) or 0) for name in ("data_length", "payload_length")]
-            if not isinstance(kind, str) or min(sizes) < 0 or max(sizes) > MOST_BYTES:
+            if not isinstance(kind, str) or min(sizes) < 0 or sizes[0] > LONGEST_LINE or sizes[1] > MOST_BYTES:
                 raise ValueError(sizes)
             async with asyncio.timeout(self._server._limits.client_seconds):
                 line, payload = [await self._reader.readexactly(size) for size in sizes]
@@ -243,5 +245,5 @@ class _Client:
     def forget(self) -> None:
         """The sound that came so far."""
         self._taken.end()
-        self._taken = Taken(self._server._budget, self._address)
+        self._taken = Taken(self._server._budget, self.address)
         self._parts, self._format, self._held = [], None, 0

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from common.data.batching import Batches, BatchingError, bucketed_batches
-from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader, together
 from common.data.manifest import Utterance, Utterances
 from common.seeds import mixed
 from ctc.alignment import frames_needed
@@ -106,6 +106,7 @@ class PlannedDataset(Dataset[Any], ABC):
         self.seed, self.on_error = cfg.seed, cfg.data.on_error
         samples_N = np.rint(Utterances.of(utterances).seconds * SAMPLE_RATE).astype(np.int64)
         self.sizes = np.minimum(samples_N, self.longest())
+        self.blocks = Utterances.of(utterances).blocks(cfg.data.order)
         encode = letters.encode if letters is not None else None
         self.recordings = SpeechDataset(utterances, encode=encode, sample_rate=SAMPLE_RATE, seed=cfg.seed)
         self.skipped: dict[int, str] = {}
@@ -137,6 +138,10 @@ class PlannedDataset(Dataset[Any], ABC):
             first = failures[0]
             return Unusable([Failure(first.index, f"not one utterance can be used: {first.message}", stops=True)])
         return self.assemble([(0, [stand_in])], failures)._replace(counts=False)
+
+    def __getitems__(self, plans: Sequence[Plan]) -> list[Any]:
+        """The batches of some plans: what lies in a store is asked for at once."""
+        return together(self, plans, [index for plan in plans for part in plan.parts for index in part.indices])
 
     @abstractmethod
     def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> Any:
@@ -253,15 +258,24 @@ def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) 
 
 
 def training_plans(
-    sizes: Sequence[int], cfg: TrainingConfig, *, epoch: int, ranks: int = 1, rank: int = 0
+    sizes: Sequence[int],
+    cfg: TrainingConfig,
+    *,
+    epoch: int,
+    ranks: int = 1,
+    rank: int = 0,
+    blocks: np.ndarray | None = None,
 ) -> Sequence[Plan]:
     """What process `rank` of `ranks` learns from in `epoch`; each cfg.update_freq plans are one update.
 
     The sub-batches of an update are drawn first and dealt out after: they do not depend on the processes, only their
-    number does. Those of similar length go through the network together. Raises BatchingError.
+    number does. Those of similar length go through the network together. `blocks`: where utterances lie, as
+    `bucketed_batches` takes it. Raises BatchingError.
     """
     budget = {"batch_size": cfg.data.batch_size} if cfg.data.batch_size else {"max_seconds": cfg.data.max_tokens}
-    batches = bucketed_batches(sizes, **budget, seed=cfg.seed, epoch=epoch, buckets=cfg.data.buckets)  # type: ignore[arg-type]
+    batches = bucketed_batches(
+        sizes, **budget, seed=cfg.seed, epoch=epoch, buckets=cfg.data.buckets, blocks=blocks,  # type: ignore[arg-type]
+    )  # fmt: skip
     per_update = ranks * cfg.concat_batches * cfg.update_freq
     if len(batches) < per_update:
         size = f"{cfg.data.batch_size} utterances" if cfg.data.batch_size else f"up to {cfg.data.max_tokens} samples"

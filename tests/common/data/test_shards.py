@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import random
 import subprocess
 import sys
 import tarfile
@@ -24,6 +23,7 @@ from common.data.shards.__main__ import main
 from common.data.shards.tar import Damage, members, write_end, write_member
 from common.files import stores
 from common.files.stores import OutageError, Stored, StoreError
+from tests.stores import s3
 
 
 def flac(number: int, seconds: float = 0.1) -> bytes:
@@ -65,6 +65,16 @@ def test_training_from_shards_sees_what_it_sees_from_plain_files(manifest, tmp_p
         assert (shards[i].text, shards[i].speaker, shards[i].id) == (plain[i].text, plain[i].speaker, plain[i].id)
     moved = (tmp_path / "out").rename(tmp_path / "elsewhere")
     assert np.array_equal(SpeechDataset(read_manifest(moved).utterances)[3].samples, ours[3].samples)
+
+
+def test_a_recording_with_several_texts_is_stored_once(manifest, tmp_path):
+    with manifest.open("a") as file:
+        file.write('{"audio_filepath": "audio/3.flac", "duration": 0.16, "text": "Satz", "target_lang": "de"}\n')
+    assert write(manifest, tmp_path / "out") == []
+    plain, shards = read_manifest(manifest).utterances, read_manifest(tmp_path / "out").utterances
+    assert digest(plain)["hash"] == digest(shards)["hash"]
+    assert shards[12].audio == shards[3].audio
+    assert [u.text for u in shards] == [u.text for u in plain]
 
 
 def test_other_programs_read_the_shards(manifest, tmp_path):
@@ -331,39 +341,20 @@ def test_a_store_is_asked_again_and_one_that_stays_silent_ends_the_run(monkeypat
 
 @pytest.mark.slow
 def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monkeypatch):
-    s3fs, server = pytest.importorskip("s3fs"), pytest.importorskip("moto.server")
-    from moto.server import ThreadedMotoServer
-
     write(manifest, tmp_path / "out")
-    running = ThreadedMotoServer(port=0)
-    running.start()
-    assert server
-    try:
-        endpoint = "http://{}:{}".format(*running.get_host_and_port())
-        for name, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_ENDPOINT_URL", endpoint)):
-            monkeypatch.setenv(name, value)
-        store = s3fs.S3FileSystem(endpoint_url=endpoint, key="x", secret="x")
-        store.mkdir("corpus")
-        for path in (tmp_path / "out").glob("*.tar"):
-            store.put(str(path), f"corpus/{path.name}")
-        chance, whole = random.Random(1), stores.read_range
-
-        def sometimes(file, start, size):
-            drawn = chance.random()
-            if drawn < 0.1:
-                raise ConnectionResetError("by schedule")
-            return whole(file, start, size)[: -1 if drawn > 2 else None]
-
-        monkeypatch.setattr(stores, "read_range", sometimes)
-        monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.01)
-        found, problems = indexed(*(f"s3://corpus/{path.name}" for path in (tmp_path / "out").glob("*.tar")))
+    monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 1.0)
+    expected = {f"a/{i}.x": (tmp_path / f"audio/{i}.flac").read_bytes() for i in range(12)}
+    with s3(monkeypatch, tmp_path / "out") as faults:
+        faults.share, faults.seconds = 0.1, 2.0
+        found, problems = indexed(*(f"{faults.url}/{path.name}" for path in (tmp_path / "out").glob("*.tar")))
         assert problems == []
-        assert {u.id: u.audio.read() for u in found} == {
-            f"a/{i}.x": (tmp_path / f"audio/{i}.flac").read_bytes() for i in range(12)
-        }
-    finally:
-        running.stop()
-        stores.store_of.cache_clear()
+        assert {u.id: u.audio.read() for u in found} == expected
+        assert sum(faults.came[kind] for kind in faults.kinds) > 3
+        named = read_manifest(Path(f"{faults.url}/"))  # as a folder, which a path has taken a slash from
+        assert {u.id: u.audio.read() for u in named.utterances} == expected
+        assert named.utterances.in_store
+    stores.store_of.cache_clear()
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ class Served(NamedTuple):
     def comes_to_rest(self, seconds: float = 10.0) -> None:
         """Waits until no request is under way, and no memory is held."""
         ends = time.monotonic() + seconds
-        while self.gateway.app.under_way or self.gateway.budget.held:
+        while len(self.gateway.app.under_way) or self.gateway.budget.held:
             assert time.monotonic() < ends, (self.gateway.app.under_way, self.gateway.budget.held)
             time.sleep(0.01)
 

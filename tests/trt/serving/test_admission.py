@@ -262,6 +262,131 @@ def test_a_client_has_a_share_and_short_work_goes_first():
     assert asyncio.run(order())[1:] == ["1", "2", "3", "hour"]
 
 
+def crumbs_of_a_body(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
+        attacker.sendall(HEAD.format(path="transcriptions", size="Transfer-Encoding: chunked", kind=FORM).encode())
+        flood(attacker, b"1\r\n-\r\n" * 10_000)
+
+
+def what_looks_like_boundaries(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
+        attacker.sendall(HEAD.format(path="transcriptions", size="Content-Length: 90000000", kind=FORM).encode())
+        attacker.sendall(b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n')
+        flood(attacker, b"\r\n--\r-" * 10_000)
+
+
+def json_that_is_called_a_form(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
+        attacker.sendall(HEAD.format(path="speech", size="Content-Length: 60000002", kind=FORM).encode())
+        flood(attacker, b"[[]" + b",[]" * 10_000, most=60_000_000)
+
+
+def empty_messages(port: int) -> None:
+    flood_of_frames(port, "stream", 2, b"")
+
+
+def single_samples(port: int) -> None:
+    flood_of_frames(port, "stream", 2, b"\0\0")
+
+
+def pings_that_are_not_read(port: int) -> None:
+    flood_of_frames(port, "stream", 9, bytes(125))
+
+
+def fragments_without_an_end(port: int) -> None:
+    flood_of_frames(port, "stream", 0, b"", first=b"\x02\x80\0\0\0\0")
+
+
+def events_that_are_none(port: int) -> None:
+    flood_of_frames(port, "../realtime?intent=transcription", 1, b"{}")
+
+
+def events_of_lists(port: int) -> None:
+    flood_of_frames(port, "../realtime?intent=transcription", 1, b"[[]" + b",[]" * 20_000 + b"]")
+
+
+def samples_that_grow(port: int) -> None:
+    flood_of_frames(port, "stream?sample_rate=1000", 2, bytes(60_000))
+
+
+CRUMBS = [
+    crumbs_of_a_body, what_looks_like_boundaries, json_that_is_called_a_form, empty_messages, single_samples,
+    pings_that_are_not_read, fragments_without_an_end, events_that_are_none, events_of_lists, samples_that_grow,
+]  # fmt: skip
+HEAD = "POST /v1/audio/{path} HTTP/1.1\r\nHost: a\r\n{size}\r\nContent-Type: {kind}\r\n\r\n"
+FORM = "multipart/form-data; boundary=b"
+SECONDS = 0.7  # of a flood
+
+
+def flood(attacker: socket.socket, content: bytes, most: int = 1 << 40) -> None:
+    """Sends it again and again, and reads nothing, until the time is over or it is cut off."""
+    ends = time.monotonic() + SECONDS
+    attacker.settimeout(SECONDS)
+    with contextlib.suppress(OSError):
+        while time.monotonic() < ends and most > 0:
+            attacker.sendall(content[:most])
+            most -= len(content)
+
+
+def flood_of_frames(port: int, path: str, code: int, content: bytes, first: bytes = b"") -> None:
+    lines = f"GET /v1/audio/{path} HTTP/1.1".replace("/audio/..", ""), "Host: a", "Upgrade: websocket"
+    lines += "Connection: Upgrade", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13\r\n\r\n"
+    length = bytes([128 + len(content)]) if len(content) < 126 else b"\xfe" + len(content).to_bytes(2, "big")
+    frame = bytes([(0x80 if code else 0) + code]) + length + bytes(4) + content
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
+        attacker.sendall("\r\n".join(lines).encode())
+        assert b" 101 " in attacker.recv(1000)
+        flood(attacker, first + frame * max(1, 60_000 // len(frame)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", CRUMBS)
+def test_what_comes_in_crumbs_takes_the_event_loop_in_small_parts(attacked, attack):
+    """Three of them at a time, each as fast as it can."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with watched(attacked):
+        attackers = [threading.Thread(target=attack, args=(attacked.port,)) for _ in range(3)]
+        for attacker in attackers:
+            attacker.start()
+        for attacker in attackers:
+            attacker.join()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 300_000  # kB
+    attacked.comes_to_rest()
+
+
+def test_a_stream_whose_client_does_not_read_is_broken_off(attacked):
+    """Though it answers nothing any more, and holds its connection."""
+    event = json.dumps({"type": "session.update", "session": {"audio": {"input": {}}, "include": ["x" * 40_000]}})
+    with connect(f"ws://127.0.0.1:{attacked.port}/v1/realtime?intent=transcription", max_queue=1) as client:
+        with contextlib.suppress(TimeoutError, ConnectionClosed):
+            for _ in range(300):
+                client.send(event)
+        ends = time.monotonic() + 10 * LIMITS.client_seconds
+        while attacked.gateway.live and time.monotonic() < ends:
+            time.sleep(0.02)
+        assert not attacked.gateway.live
+    attacked.comes_to_rest()
+
+
+def test_a_long_transcript_is_written_beside_the_event_loop(attacked):
+    """Each word has times, a confidence and bytes: some megabytes of JSON."""
+    body, kind = form(wav(590.0), response_format="json", include="logprobs")
+    with watched(attacked):
+        for _ in range(2):
+            assert attacked.ask("POST", "/v1/audio/transcriptions", body, {"Content-Type": kind})[0] == 200
+
+
+def test_a_client_has_its_share_of_streams(attacked):
+    url = f"ws://127.0.0.1:{attacked.port}/v1/audio/stream"
+    with contextlib.ExitStack() as stack:
+        for _ in range(LIMITS.max_queue // 2):
+            stack.enter_context(connect(url))
+        with pytest.raises(Exception, match="403|1013"):
+            stack.enter_context(connect(url))
+    while attacked.gateway.live:
+        time.sleep(0.01)
+
+
 def wav(seconds: float) -> bytes:
     file = io.BytesIO()
     soundfile.write(file, noise(seconds), 16_000, format="WAV")

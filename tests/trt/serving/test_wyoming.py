@@ -183,7 +183,7 @@ def test_more_clients_than_there_may_be_are_told_to_come_again_and_silent_ones_a
     monkeypatch.setattr("trt.serving.wyoming.IDLE_SECONDS", 0.5)
 
     async def talk():
-        gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx"), limits=Limits(max_queue=2)))
+        gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx"), limits=Limits(max_queue=2, client_share=1.0)))
         protocol = Wyoming(gateway.hearing, None, limits=gateway.settings.limits, budget=gateway.budget)
         server = await protocol.start("127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
