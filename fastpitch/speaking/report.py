@@ -55,8 +55,8 @@ def marks(spoken: Spoken) -> list[SymbolMark]:
     for sentence in spoken.sentences:
         ends_L = sentence.first_sample / spoken.sample_rate + np.cumsum(sentence.frames_L) * seconds_per_frame
         columns = (ends_L, sentence.frames_L, sentence.pitch_hz_L, sentence.energy_L)
-        rows = zip(sentence.encoded.symbols, *(column.tolist() for column in columns), strict=True)
-        for symbol, end, frames, hertz, energy in rows:
+        rows = zip(sentence.encoded.symbols, *(column.tolist() for column in columns), strict=False)
+        for symbol, end, frames, hertz, energy in rows:  # none of what was only vocoded
             found.append(SymbolMark(symbol, end - frames * seconds_per_frame, end, int(frames), hertz, energy))
     return found
 
