@@ -188,14 +188,24 @@ def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
     model, encoder = tts.model.eval(), SymbolEncoder(tts.model)
     examples = [_example(model, lengths) for lengths in ((17, 11, 1), (40, 23), (1,), (5, 5, 5, 2))]
 
-    def whole(tokens_BL: Tensor, lengths_B: Tensor, **given: Tensor) -> tuple[Tensor, ...]:
-        of_symbols = (
-            "durations",
-            "pitch",
-            "energy",
-        )  # which `infer` calls [B, T], and factors and shifts what they are
-        plain = {name.removesuffix("_BL").removesuffix("_B"): value for name, value in given.items()}
-        said = model.infer(tokens_BL, lengths_B, **{f"{n}_BT" if n in of_symbols else n: v for n, v in plain.items()})
+    def whole(
+        tokens_BL: Tensor,
+        lengths_B: Tensor,
+        pace_BL: Tensor,
+        durations_BL: Tensor,
+        pitch_BL: Tensor,
+        pitch_scale_BL: Tensor,
+        pitch_shift_BL: Tensor,
+        energy_BL: Tensor | None = None,
+        energy_scale_BL: Tensor | float = 1.0,
+        energy_shift_BL: Tensor | float = 0.0,
+        speaker_B: Tensor | int = 0,
+    ) -> tuple[Tensor, ...]:
+        said = model.infer(
+            tokens_BL, lengths_B, pace_BL, speaker_B, durations_BL, pitch_BL, energy_BL,
+            pitch_scale=pitch_scale_BL, pitch_shift=pitch_shift_BL,
+            energy_scale=energy_scale_BL, energy_shift=energy_shift_BL,
+        )  # fmt: skip
         return said.mel_BMT, said.frames_B, said.symbol_frames_BT, said.pitch_BT, said.energy_BT
 
     def of_symbols(**inputs: Tensor) -> tuple[Tensor, ...]:
