@@ -27,7 +27,8 @@ from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import ServedVoice
 from trt.serving.transcriptions import event
 
-Given, Result = TypeVar("Given"), TypeVar("Result")
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
 MEDIA = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg", "pcm": "audio/pcm"}
 OPENAI_PCM_RATE = 24_000  # what clients of OpenAI's take raw samples to be
@@ -64,6 +65,11 @@ class SpeechRequest(BaseModel):
         if "\0" in text or not any(character.isalnum() for character in text):
             raise ValueError("nothing to say in it; expected at least one word")
         return text
+
+
+def name_of(voice: str | int | dict[str, Any]) -> str:
+    """A voice as requests give it: by its name, by its number, or as an object with one of them as its id."""
+    return str(voice["id"] if isinstance(voice, dict) and "id" in voice else voice).strip()
 
 
 class SpeechAnswer(NamedTuple):
@@ -224,7 +230,8 @@ class Speaking:
 
     def speaker(self, voice: str | int | dict[str, Any]) -> int:
         """The number of a speaker; OpenAI's names stand for the first. Raises RequestError."""
-        name = str(voice["id"] if isinstance(voice, dict) and "id" in voice else voice).strip().lower()
+        given = name_of(voice)
+        name = (given.removeprefix(f"{self.voice.name}/") if given != self.voice.name else "default").lower()
         if name in ("default", *OPENAI_VOICES):
             return 0
         if name.isdecimal() and len(name) < 10 and int(name) < self.voice.speakers:
