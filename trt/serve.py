@@ -64,8 +64,8 @@ class ServeConfig:
     checkpoint; or a folder of fastpitch.pack with both of its models, or that of the quickstart's voice. NAME=PATH
     gives one a name."""
     vocoder: tuple[Path, ...] = ()
-    """Vocoders of the voices that are no folders, in the same order: ONNX files or checkpoints, as the acoustic
-    models."""
+    """Vocoders, in the order of the voices: ONNX files or checkpoints, as the acoustic models; of all voices, or of
+    those alone that are no folders."""
     engine: Literal["local", "triton"] = "local"
     """Runtime of the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which
     this process starts and ends."""
@@ -133,14 +133,14 @@ class ServeConfig:
 
     def voices(self) -> Iterator[tuple[Path, Path]]:
         """Acoustic model and vocoder of each voice. Raises ValueError where one is missing, or nobody's."""
-        vocoders = list(self.vocoder)
+        vocoders, are_paired = list(self.vocoder), len(self.vocoder) == len(self.tts)
         for tts in self.tts:
             name, path = models.named(tts)
             folder = next((each for each in (path / "packed", path) if (each / voices.VOCODER).is_file()), None)
             if folder is None and not vocoders:
                 raise ValueError("a voice needs both --tts and --vocoder")
             own = Path(f"{name}={folder}") if folder and name else folder
-            yield own or tts, folder or vocoders.pop(0)
+            yield own or tts, folder if folder and not are_paired else vocoders.pop(0)
         if vocoders:
             raise ValueError("a voice needs both --tts and --vocoder")
 

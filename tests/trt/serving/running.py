@@ -95,10 +95,15 @@ def pretended(cfg: ServeConfig, cost: float = 0.001, others: Sequence[str] = (),
     """
 
     def planned(text: str, **options: Any) -> list[Any]:
-        parts = re.split(r'<break time="([0-9.]+)s"/>', re.sub(r"</?speak>", "", text))
+        pace = 0.1 if 'rate="10%"' in text else 1.0
+        parts = re.split(r'<break time="([0-9.]+)s"/>', re.sub(r"</?(speak|prosody[^>]*)>", "", text))
         breaks = [1000 * float(each) for each in parts[1::2]] + [0.0]
         return [
-            SimpleNamespace(encoded=SimpleNamespace(tokens=list(said), words=[]), pause_ms=pause)
+            SimpleNamespace(
+                encoded=SimpleNamespace(tokens=list(said), words=[]),
+                pause_ms=pause,
+                edits=SimpleNamespace(pace_L=np.full(len(said), pace, np.float32)),
+            )
             for said, pause in zip(parts[::2], breaks, strict=True)
         ]
 

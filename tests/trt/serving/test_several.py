@@ -118,6 +118,11 @@ def test_a_prompt_lists_phrases_or_has_names_in_its_sentences():
 def test_models_have_names_of_their_own(jasper):
     onnx = jasper.with_suffix(".onnx")
     assert named(Path("a=b/c.onnx")) == ("a", Path("b/c.onnx"))
+    voices = ServeConfig(tts=(Path("a.onnx"), Path("b=b.onnx")), vocoder=(Path("v.onnx"), Path("w.onnx"))).voices()
+    assert list(voices) == [(Path("a.onnx"), Path("v.onnx")), (Path("b=b.onnx"), Path("w.onnx"))]
+    for vocoders in ((), (Path("v.onnx"),) * 3):
+        with pytest.raises(ValueError, match="a voice needs both --tts and --vocoder"):
+            ServeConfig(tts=(Path("a.onnx"), Path("b.onnx")), vocoder=vocoders)
     assert named(Path("runs/x=1/m.pt")) == ("", Path("runs/x=1/m.pt"))
     assert build(ServeConfig(asr=(onnx, Path(f"other={onnx}")))).models() == ["m", "other"]
     with pytest.raises(ValueError, match="two models are called 'm'; give one a name of its own with NAME=PATH"):
