@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from common.data.keeping import counted
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import ManifestError, Utterances
 from common.features import LogMel
@@ -100,7 +101,7 @@ class Run:
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         seconds, corpora, rows = utterances.seconds, utterances.corpora, None
-        blocks = utterances.blocks(cfg.data.order)
+        blocks, tokens = utterances.blocks(cfg.data.order), None
         if isinstance(self.pieces, PromptedPieces):
             self.train_set = self._dataset(utterances, None, training=True)
             self.targets = self._targets(self.pieces)
@@ -108,18 +109,18 @@ class Run:
             corpora = tuple(
                 (name, int(count)) for (name, _), count in zip(corpora, _counts(corpora, rows), strict=True)
             )
-            tokens = self.targets.tokens * (cfg.batch_seconds / cfg.batch_tokens if cfg.batch_tokens else 0.0)
-            seconds, blocks = np.maximum(seconds[rows], tokens), blocks if blocks is None else blocks[rows]
+            tokens = self.targets.tokens
+            seconds, blocks = seconds[rows], blocks if blocks is None else blocks[rows]
         else:
             self.train_set = self._dataset(utterances, self.pieces, training=True)
+            if cfg.batch_tokens:
+                tokens = counted(utterances, self.pieces.encode, own.encoded_pieces(self.pieces))
         self.validation: SpeechDataset | None = None
         if validation is not None:
             if isinstance(self.pieces, PromptedPieces):
                 validation = self._askable(validation, self.pieces)
             self.validation = self._dataset(validation, None, training=False)
-        self.epochs = Epochs(
-            seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=corpora, rows=rows, blocks=blocks
-        )
+        self.epochs = Epochs(seconds, cfg, self.world, corpora=corpora, rows=rows, blocks=blocks, tokens=tokens)
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.data.batching import evaluation_batches
 from common.data.loading import stand_in
 from common.runs.run_directory import started
 from common.seeds import mixed
@@ -133,8 +132,7 @@ def tensorboard_samples(run: Run) -> Iterator[Samples | None]:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    longest = evaluation_batches(run.epochs.seconds, batch_size=run.cfg.batch_size)[:1]
-    batch = next(iter(data.loader(run.train_set, longest)))
+    batch = next(iter(data.loader(run.train_set, [run.epochs.longest])))
     loss = update(run, batch).losses_K[0].item()
     run.directory.log.event(f"the longest batch fits: {int(batch.frames_B.max())} frames, loss {loss:.3f}")
 

@@ -135,7 +135,7 @@ def read_manifest(
         return {"skipped": skipped, "cwd": cwd}
 
     options = (str(path), None if root is None else str(root), on_error, named, with_text, *columns.items())
-    index = kept(path, _files(path, named), options, fill, lambda index: _told_apart(index, folder))
+    index = kept(path, _files(path, named), options, fill, lambda index: told_apart(index, folder))
     skipped = index.about["skipped"]
     if not len(index):
         found = f"none of its {len(skipped)} utterances can be used; {skipped[0]}" if skipped else "no utterance in it"
@@ -272,7 +272,7 @@ def _indexed(path: Path | str) -> Manifest:
         raise ManifestError(f"{error}; write or index the data anew (python -m common.data.shards)") from None
 
 
-def _told_apart(index: Index, folder: Path) -> dict[int, str]:
+def told_apart(index: Index, folder: Path) -> dict[int, str]:
     """Ids that other recordings have too: of each utterance its path from `folder`, or the whole one, by its place."""
     marks = index.marks[:, 0]
     values, counts = np.unique(marks, return_counts=True)
@@ -288,6 +288,9 @@ def _told_apart(index: Index, folder: Path) -> dict[int, str]:
 
 
 def _place(utterance: Utterance, folder: Path) -> str:
+    if isinstance(utterance.audio, Stored):
+        offset = f"+{utterance.offset_seconds:g}" if utterance.offset_seconds else ""
+        return f"{Path(utterance.audio.file).stem}/{utterance.id}@{utterance.audio.start}{offset}"
     recording = Path(str(utterance.audio))
     name = recording.relative_to(folder) if recording.is_relative_to(folder) else recording
     offset = utterance.offset_seconds

@@ -125,6 +125,17 @@ def size(file: str) -> int:
         raise StoreError(f"{file}: {error.strerror}") from error
 
 
+def whole(file: str) -> bytes:
+    """All bytes of a file. Raises StoreError."""
+    if "://" not in file:
+        try:
+            return Path(file).read_bytes()
+        except OSError as error:
+            raise StoreError(f"{file}: cannot be read: {error.strerror}") from error
+    length = size(file)
+    return b"".join(read(file, at, min(_RUN, length - at)) for at in range(0, length, _RUN))
+
+
 class _Descriptor:
     """An open file, closed when nothing uses it any more."""
 

@@ -56,7 +56,9 @@ def fitted(cfg: T, directory: RunDirectory, begin: Callable[[T, RunDirectory], A
     alone = copy.copy(directory)
     alone.world, alone.log = World(rank=0, size=1, device=directory.world.device), copy.copy(directory.log)
     alone.log.event = lambda message: None  # type: ignore[method-assign]  # which the run itself says again
-    longest, count = _found(replace(cfg, batch_seconds=0.0, batch_size=cfg.grad_accumulation), alone, begin, step)
+    longest, count = _found(
+        replace(cfg, batch_seconds=0.0, batch_tokens=0, batch_size=cfg.grad_accumulation), alone, begin, step
+    )
     _freed()
     count = min(directory.world.gather(count))
     if not count:

@@ -146,10 +146,10 @@ class EpochSettings(TrainingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecogniserSettings(EpochSettings):
-    """A training of a recogniser that counts epochs."""
+class UtteranceSettings(EpochSettings):
+    """A training on whole utterances that counts epochs."""
 
-    data: RecognitionSettings
+    data: ClipSettings
     batch_seconds: float = 0.0
     """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
     dry_run: bool = False
@@ -163,3 +163,19 @@ class RecogniserSettings(EpochSettings):
                 f"batch_seconds = {self.batch_seconds} does not hold an utterance of data.max_seconds = "
                 f"{self.data.max_seconds}: raise the one or lower the other"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecogniserSettings(UtteranceSettings):
+    """A training of a recogniser that counts epochs."""
+
+    data: RecognitionSettings
+    batch_tokens: int = 0
+    """Labels of the texts per process and optimiser step, padding and prompts included, besides batch_seconds; 0 for
+    any number."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_not_negative(self, "batch_tokens")
+        if self.batch_tokens and not (self.batch_seconds or self.data.fit):
+            raise ValueError(f"batch_tokens = {self.batch_tokens}: expected batch_seconds above 0 besides")

@@ -445,7 +445,9 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            by_ctc = [heard_letters(own, self.pieces) for own in frames.log_probs] or [None] * len(rows)
+            by_ctc: list[int | None] = [None] * len(rows)
+            if frames.log_probs:
+                by_ctc = [heard_letters(log_probs_SV, self.pieces) for log_probs_SV in frames.log_probs]
             for row, sound_N, text, own, count in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate

@@ -11,7 +11,7 @@ from common.runs.run_directory import FromCheckpoint
 from common.training.course import RENAMED, EveryConfig
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
-from common.training.settings import ClipSettings, EpochSettings
+from common.training.settings import ClipSettings, UtteranceSettings
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
@@ -235,7 +235,7 @@ def _published_optimiser() -> OptimConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(EpochSettings):
+class Config(UtteranceSettings):
     """A run of FastPitch."""
 
     RENAMED: ClassVar = RENAMED | {"language": "text.language"}
@@ -276,11 +276,11 @@ class Config(EpochSettings):
     """Validation clips shown in TensorBoard at each validation: alignment, pitch and sound; 0 for none."""
     vocoder: Path | None = None
     """Checkpoint of the vocoder for the sounds in TensorBoard; without one, Griffin-Lim's algorithm."""
-    dry_run: bool = False
-    """Whether only one step is made, on the longest batch, to see whether it fits in memory."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.batch_seconds and self.lr_made_for:
+            raise ValueError(f"lr_made_for = {self.lr_made_for}: expected 0 beside batch_seconds, whose clips vary")
         if self.trained == "refiner" and not self.model.refiner.layers:
             raise ValueError('trained = "refiner": expected model.refiner.layers above 0')
         if self.teacher is not None and (self.trained != "refiner" or self.model.refiner.learns != "mean"):

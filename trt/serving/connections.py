@@ -16,7 +16,7 @@ READ = 1 << 14  # bytes
 FREE, SMALLEST, A_SECOND = 256, 64, 100  # pieces: of any size, bytes of others in the mean, and more for every second
 
 
-class Pieces:
+class Crumbs:
     """Chunks or frames in which a connection's bytes come. Each takes time, whatever is in it."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ def impatient(seconds: float, most: int) -> type[asyncio.Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             transport.max_size = READ  # type: ignore[attr-defined]  # asyncio's, which reads 256 kB otherwise
-            self._made, self._pieces, self._next = self.loop.time(), Pieces(), self.conn.next_event
+            self._made, self._crumbs, self._next = self.loop.time(), Crumbs(), self.conn.next_event
             self.conn.next_event = self._next_event  # type: ignore[method-assign]
             if len(self.connections) > most:
                 others = [other for other in self.connections if isinstance(other, Impatient) and other is not self]
@@ -56,8 +56,7 @@ def impatient(seconds: float, most: int) -> type[asyncio.Protocol]:
 
         def _next_event(self) -> Any:
             event = self._next()
-            is_data = isinstance(event, h11.Data)
-            if is_data and self._pieces.are_too_many(len(event.data), begins=event.chunk_start):
+            if isinstance(event, h11.Data) and self._crumbs.are_too_many(len(event.data), begins=event.chunk_start):
                 self.transport.abort()
                 return h11.NEED_DATA
             return event
@@ -87,13 +86,13 @@ def sockets(seconds: float) -> type[asyncio.Protocol]:
     class Socket(WebSocketsSansIOProtocol):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
-            self._pieces, self._received = Pieces(), self.conn.events_received
+            self._crumbs, self._received = Crumbs(), self.conn.events_received
             self.conn.events_received = self._events_received  # type: ignore[method-assign]
 
         def _events_received(self) -> list[Any]:
             events = self._received()
             frames = [event for event in events if isinstance(event, Frame)]
-            if not any(self._pieces.are_too_many(len(frame.data)) for frame in frames):
+            if not any(self._crumbs.are_too_many(len(frame.data)) for frame in frames):
                 return events
             self.transport.abort()
             return []

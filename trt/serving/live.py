@@ -169,7 +169,7 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
                 began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
                 captions: Captions | StreamedCaptions
                 if hearing.pool is not None:
-                    captions = StreamedCaptions(hearing.pool.session(), hearing.ears.sample_rate)
+                    captions = StreamedCaptions(hearing.session(), hearing.ears.sample_rate)
                 else:
                     captions = Captions(
                         lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds),

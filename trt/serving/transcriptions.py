@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from common.recognition import subtitles
 from common.recognition.transcripts import Transcript, Word, text_of
 from trt.serving.batching import Workers
+from trt.serving.favoured import Favoured, favoured_in
 from trt.serving.forms import File, Form
 from trt.serving.limits import RequestError
 
@@ -40,7 +41,7 @@ class TranscriptionRequest(NamedTuple):
     """Granularities of the times in verbose_json: word, segment; all where none is asked for."""
     has_log_probs: bool
     languages: tuple[str, ...]
-    hot_words: tuple[str, ...]
+    favoured: Favoured
     target: str = ""
     """Language of a translation, by code or name; "" for a transcript, in the language that is spoken."""
 
@@ -72,7 +73,7 @@ def asked(form: Form, *, is_translation: bool = False) -> TranscriptionRequest:
         granularities=_all_of(form, "timestamp_granularities", GRANULARITIES),
         has_log_probs="logprobs" in _all_of(form, "include", ("logprobs",)),
         languages=tuple(each for name in ("language", "languages") for each in _several(form, name)),
-        hot_words=_several(form, "keywords"),
+        favoured=favoured_in(_several(form, "keywords"), _last(form, "prompt", ""), _last(form, "beam", "")),
         target=(_last(form, "to", "") or "en") if is_translation else "",
     )
 

@@ -28,7 +28,7 @@ def european_tokens(text: str, name: str) -> list[Token]:
 
 def _tokens(text: str, language: Language) -> Iterator[Token]:
     addresses = scan.electronic(text, language)
-    context: Surroundings[Row] | None = None
+    context: Surroundings[int] | None = None
     repeated, position, before = Repeated(text), 0, Before()
     ahead: tuple[int, list[Proposal]] = (-1, [])
 

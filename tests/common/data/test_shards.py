@@ -271,6 +271,61 @@ def test_tables_of_hugging_face(tmp_path, kind):
     assert problems == [f"{path}: row 7: utterance u7: has no bytes of audio"]
 
 
+def test_what_archives_lose_is_named_and_the_rest_stays(tmp_path, monkeypatch):
+    members_ = [(f"{i}{suffix}", content) for i in range(4) for suffix, content in ((".flac", flac(i)), (".txt", b"t"))]
+    whole = tar_of(dict(members_), tmp_path / "x.tar").read_bytes()
+    cases = {
+        whole[: whole.index(b"2.flac")]: "cut short, or damaged up to its end",  # between two members
+        whole[: whole.index(b"2.flac") + 700]: "cut short, or damaged up to its end",
+        whole[: whole.index(b"2.txt") + 512] + b"\xff" + whole[whole.index(b"2.txt") + 513 :]: "byte 0xff is not UTF-8",
+    }
+    with (tmp_path / "x.tar").open("wb") as file:
+        for name, content in (*members_[:4], *members_[2:4]):
+            write_member(file, name, content)
+        write_end(file)
+    cases[(tmp_path / "x.tar").read_bytes()] = "1.txt is in it twice"
+    for content, message in cases.items():
+        (tmp_path / "x.tar").write_bytes(content)
+        stores._opened.cache_clear()
+        found, problems = indexed(tmp_path / "x.tar")
+        assert len(found) in (2, 3), message
+        assert any(message in problem for problem in problems), problems
+    monkeypatch.chdir(tmp_path)
+    found, _ = indexed("x.tar")
+    assert found[0].audio.file == f"{tmp_path}/x.tar"  # also from another folder
+    with pytest.raises(ManifestError, match="stands for 10,000,000,000 names; expected at most"):
+        indexed("audio_{0..9999999999}.tar")
+
+
+def test_recordings_of_one_id_in_several_archives_are_told_apart(tmp_path, capsys):
+    for name in ("a", "b"):
+        tar_of({"same.flac": flac(ord(name)), "same.txt": b"t"}, tmp_path / f"{name}.tar")
+    assert main(["index", str(tmp_path / "{a,b}.tar"), "--out", str(tmp_path / "i")]) == 0
+    assert [u.id for u in read_manifest(tmp_path / "i").utterances] == ["a/same@512", "b/same@512"]
+    assert capsys.readouterr().out.endswith("2 utterances, 0.00 h, 0 problems\n")
+
+
+def test_damaged_lists_lose_their_own_lines(tmp_path):
+    cuts = [{"id": f"c{i}", "duration": 0.1, "supervisions": [{"text": str(i)}]} for i in range(200)]
+    lines = "\n".join(map(json.dumps, cuts)).encode()
+    tar_of({f"c{i}.flac": flac(1) for i in range(200)}, tmp_path / "recording.000000.tar")
+    packed = gzip.compress(lines)
+    for name, content, count, message in (
+        ("cuts.000000.jsonl", lines.replace(b'"7"', b'"\xff"'), 199, "cuts.000000.jsonl:8: not JSON"),
+        ("cuts.000000.jsonl.gz", packed[:-40], None, r"damaged (cut short): what begins at line"),
+        ("cuts.000000.jsonl.gz", packed[:-60] + b"\xff" * 20 + packed[-40:], None, "damaged (Error -"),
+    ):
+        for path in tmp_path.glob("cuts.*"):
+            path.unlink()
+        (tmp_path / name).write_bytes(content)
+        found, problems = indexed(tmp_path)
+        expected = [f"c{i}" for i in range(200) if i != 7 or count is None]
+        assert [u.id for u in found] == expected[: len(found)]
+        assert len(found) == (count or len(found)) > 50
+        assert len(problems) == 1
+        assert message in problems[0]
+
+
 def test_archives_of_kaldi(tmp_path):
     wave = io.BytesIO()
     soundfile.write(wave, np.zeros(1600), 16000, format="WAV", subtype="PCM_16")

@@ -17,6 +17,7 @@ import soundfile
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from benchmarks.serving_attacks import CRUMBS
 from tests.trt.serving.running import form, noise, pretended, served
 from trt.serve import ServeConfig
 from trt.serving.batching import Workers
@@ -79,6 +80,18 @@ def test_pauses_are_speech_that_is_asked_for(attacked, style):
         assert len(body) > 2 * 48_000 * 90
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 300_000  # kB
     attacked.comes_to_rest()
+
+
+def test_slow_speech_is_long_and_a_long_sentence_is_large(attacked):
+    """A few hundred bytes: at a tenth of the speed ten times the seconds; attention takes their square in bytes."""
+    slow = '<speak><prosody rate="10%">{}</prosody></speak>'
+    status, body = attacked.speak(input=slow.format("a" * 90), response_format="pcm")
+    assert (status, "some 108 s of speech, 0 s of them pauses; expected" in body.decode()) == (413, True)
+    assert attacked.speak(input=slow.format("a" * 30), response_format="pcm")[0] == 200
+    cfg = ServeConfig(asr=Path("none"), port=0, limits=Limits(max_memory_mb=800))
+    with served(cfg, pretended(cfg)) as server:
+        status, body = server.speak(input=slow.format("a" * 80), response_format="pcm")
+    assert (status, "it would hold" in body.decode()) == (429, True)
 
 
 def test_bodies_have_sizes_by_kind_before_they_are_parsed(attacked):
@@ -262,90 +275,13 @@ def test_a_client_has_a_share_and_short_work_goes_first():
     assert asyncio.run(order())[1:] == ["1", "2", "3", "hour"]
 
 
-def crumbs_of_a_body(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
-        attacker.sendall(HEAD.format(path="transcriptions", size="Transfer-Encoding: chunked", kind=FORM).encode())
-        flood(attacker, b"1\r\n-\r\n" * 10_000)
-
-
-def what_looks_like_boundaries(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
-        attacker.sendall(HEAD.format(path="transcriptions", size="Content-Length: 90000000", kind=FORM).encode())
-        attacker.sendall(b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n')
-        flood(attacker, b"\r\n--\r-" * 10_000)
-
-
-def json_that_is_called_a_form(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
-        attacker.sendall(HEAD.format(path="speech", size="Content-Length: 60000002", kind=FORM).encode())
-        flood(attacker, b"[[]" + b",[]" * 10_000, most=60_000_000)
-
-
-def empty_messages(port: int) -> None:
-    flood_of_frames(port, "stream", 2, b"")
-
-
-def single_samples(port: int) -> None:
-    flood_of_frames(port, "stream", 2, b"\0\0")
-
-
-def pings_that_are_not_read(port: int) -> None:
-    flood_of_frames(port, "stream", 9, bytes(125))
-
-
-def fragments_without_an_end(port: int) -> None:
-    flood_of_frames(port, "stream", 0, b"", first=b"\x02\x80\0\0\0\0")
-
-
-def events_that_are_none(port: int) -> None:
-    flood_of_frames(port, "../realtime?intent=transcription", 1, b"{}")
-
-
-def events_of_lists(port: int) -> None:
-    flood_of_frames(port, "../realtime?intent=transcription", 1, b"[[]" + b",[]" * 20_000 + b"]")
-
-
-def samples_that_grow(port: int) -> None:
-    flood_of_frames(port, "stream?sample_rate=1000", 2, bytes(60_000))
-
-
-CRUMBS = [
-    crumbs_of_a_body, what_looks_like_boundaries, json_that_is_called_a_form, empty_messages, single_samples,
-    pings_that_are_not_read, fragments_without_an_end, events_that_are_none, events_of_lists, samples_that_grow,
-]  # fmt: skip
-HEAD = "POST /v1/audio/{path} HTTP/1.1\r\nHost: a\r\n{size}\r\nContent-Type: {kind}\r\n\r\n"
-FORM = "multipart/form-data; boundary=b"
-SECONDS = 0.7  # of a flood
-
-
-def flood(attacker: socket.socket, content: bytes, most: int = 1 << 40) -> None:
-    """Sends it again and again, and reads nothing, until the time is over or it is cut off."""
-    ends = time.monotonic() + SECONDS
-    attacker.settimeout(SECONDS)
-    with contextlib.suppress(OSError):
-        while time.monotonic() < ends and most > 0:
-            attacker.sendall(content[:most])
-            most -= len(content)
-
-
-def flood_of_frames(port: int, path: str, code: int, content: bytes, first: bytes = b"") -> None:
-    lines = f"GET /v1/audio/{path} HTTP/1.1".replace("/audio/..", ""), "Host: a", "Upgrade: websocket"
-    lines += "Connection: Upgrade", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13\r\n\r\n"
-    length = bytes([128 + len(content)]) if len(content) < 126 else b"\xfe" + len(content).to_bytes(2, "big")
-    frame = bytes([(0x80 if code else 0) + code]) + length + bytes(4) + content
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as attacker:
-        attacker.sendall("\r\n".join(lines).encode())
-        assert b" 101 " in attacker.recv(1000)
-        flood(attacker, first + frame * max(1, 60_000 // len(frame)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", CRUMBS)
 def test_what_comes_in_crumbs_takes_the_event_loop_in_small_parts(attacked, attack):
     """Three of them at a time, each as fast as it can."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with watched(attacked):
-        attackers = [threading.Thread(target=attack, args=(attacked.port,)) for _ in range(3)]
+        attackers = [threading.Thread(target=attack, args=(attacked.port, 1)) for _ in range(3)]
         for attacker in attackers:
             attacker.start()
         for attacker in attackers:
