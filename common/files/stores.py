@@ -125,6 +125,13 @@ def size(file: str) -> int:
         raise StoreError(f"{file}: {error.strerror}") from error
 
 
+def files(folder: str) -> list[str]:
+    """The names of all files below a folder in a store, in order. Raises StoreError."""
+    protocol = folder.partition("://")[0]
+    found = _asked(folder, lambda: store_at(folder, os.getpid()).find(folder))
+    return sorted(f"{protocol}://{name.removeprefix('/')}" if "://" not in name else name for name in found)
+
+
 def whole(file: str) -> bytes:
     """All bytes of a file. Raises StoreError."""
     if "://" not in file:
