@@ -25,7 +25,7 @@ import torch
 
 from common.audio import waveform
 from common.benchmark import RESULTS, append_row
-from common.data.batching import bucketed_batches
+from common.data.batching import BATCHES_OF_WINDOW, bucketed_batches
 from common.data.manifest import Utterances, read_manifest
 from common.data.shards.writing import write
 from common.files.stores import Stored
@@ -33,6 +33,7 @@ from common.files.stores import Stored
 BUDGET = 400.0  # seconds of a rank's batch
 MEAN_SECONDS = 9.42  # of utterances whose ideal is 368 steps of 64 ranks a million
 A_BLOCK = 11  # utterances in the block of a store, of FLAC at 16 kHz
+A_NODE = 8  # ranks that read blocks together
 A_SPEAKER = 200  # utterances, one after the other
 
 
@@ -108,15 +109,19 @@ def of_all_ranks(count: int, ranks: int, order: str, seed: int = 0) -> dict[str,
     seconds, blocks = durations(count, seed), np.arange(count, dtype=np.uint32) // A_BLOCK
     own = {"blocks": blocks} if order == "windows" else {}
     start, begun, resumed = time.process_time(), [], []
+    of_node: list[set[int]] = [set() for _ in range(-(-ranks // A_NODE))]
     for rank in range(ranks):
         batches = bucketed_batches(seconds, max_seconds=BUDGET, seed=seed, epoch=1, ranks=ranks, rank=rank, **own)
         begun.append(batches[0])
         resumed.append(batches[len(batches) // 2 :][0])
+        of_node[rank // A_NODE].update(*(blocks[batch].tolist() for batch in batches[:BATCHES_OF_WINDOW]))
     for step in (begun, resumed):
         together = [index for batch in step for index in batch]
         assert len(together) == len(set(together)) == ranks * len(step[0])
+    over = sum(map(len, of_node)) / len(set().union(*of_node))
     took = (time.process_time() - start) / ranks
-    return {"task": "all ranks", "order": order, "utterances": count, "ranks": ranks, "rank_s": round(took, 3)}
+    return {"task": "all ranks", "order": order, "utterances": count, "ranks": ranks, "rank_s": round(took, 3),
+            "blocks_over_once": round(over, 2)}  # fmt: skip
 
 
 def of_speakers(count: int, order: str, seed: int = 0) -> dict[str, Any]:
@@ -180,7 +185,8 @@ def main(arguments: list[str]) -> None:
         for ranks in (8, 64, 512):
             keep(of_plans(options.utterances, ranks, order))
         keep(of_plans(min(options.utterances, 1_000_000), 64, order))
-        keep(of_all_ranks(max(1 << 16, options.utterances // 50), 512, order))
+        for ranks in (64, 512):
+            keep(of_all_ranks(max(1 << 16, options.utterances // 40), ranks, order))
         keep(of_speakers(min(options.utterances, 1_000_000), order))
 
 
