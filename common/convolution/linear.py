@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import matmul, native, products, trained
-from common.convolution.native import Activation, Epilogue, PackedConvolution, Weights
+from common.convolution.native import Activation, Epilogue, PackedConvolution
 from common.convolution.operator import runs_natively
 
 SMALLEST = 2**15  # weights, below which a call of the native library takes longer than it saves
@@ -39,12 +39,12 @@ class Linear(nn.Linear):
         native.run(rows_1RI, self.packed, Epilogue(self.bias, activation=activation), y_1RO)
         return y_1RO.view(*x_XI.shape[:-1], self.out_features)
 
-    def pack(self, weights: Weights = "float32") -> None:
-        """Packs the weights, which have to be on the CPU in float32, as `weights`. Needs the native library.
+    def pack(self) -> None:
+        """Packs the weights, which have to be on the CPU in float32. Needs the native library.
 
-        A row has the same bits then, whatever the other rows are; "int8" rounds rows of the input to bytes too.
+        A row has the same bits then, whatever the other rows are.
         """
-        self.packed = native.pack(self.weight.detach()[:, None], None, weights=weights)
+        self.packed = native.pack(self.weight.detach()[:, None], None)
         self.weight = nn.Parameter(self.weight.new_empty(0), requires_grad=False)
 
     def direct_weight(self) -> Tensor:
