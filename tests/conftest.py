@@ -51,8 +51,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is there by now is looked at by no later collection of garbage."""
+    """No later collection of garbage looks at what is there by now, and few look at all of what comes."""
     gc.freeze()
+    gc.set_threshold(700, 10, 100)
     gc.enable()
 
 

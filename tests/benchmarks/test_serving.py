@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import bulk_workers, serving
 from common.config import ConfigError
-from tests.trt.conftest import clips, jasper, voice  # noqa: F401  fixtures
+from tests.trt.conftest import clips, jasper, once, voice  # noqa: F401  fixtures
 
 
 @pytest.mark.slow

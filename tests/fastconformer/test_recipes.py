@@ -95,6 +95,7 @@ def test_batches_may_have_a_budget_of_seconds(corpus, tmp_path):
     assert max(map(len, batches)) > 1
 
 
+@pytest.mark.slow
 def test_an_encoder_gets_new_heads_for_new_pieces(corpus, start, tmp_path):
     cfg = toy_config(corpus, tmp_path, checkpoint=start, from_checkpoint="encoder", steps=1, learns="heads")
     cfg = replace(cfg, model=replace(cfg.model, pieces=19, encoder=replace(cfg.model.encoder, width=32)))

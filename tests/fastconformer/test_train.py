@@ -93,6 +93,7 @@ def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
     np.testing.assert_allclose(logged(tmp_path / "1"), logged(tmp_path / "2"), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [{"ctc": False}, {"transducer": "none"}, {"transducer": "rnnt", "ctc": False}])
 def test_models_with_one_head_are_trained_by_its_loss(corpus, tmp_path, heads):
     cfg = toy_config(corpus, tmp_path, epochs=1)
@@ -103,6 +104,7 @@ def test_models_with_one_head_are_trained_by_its_loss(corpus, tmp_path, heads):
     assert asr.head == ("ctc" if heads.get("transducer") == "none" else "transducer")
 
 
+@pytest.mark.slow
 def test_ctc_counts_alone_in_the_epochs_that_are_asked_for(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, loss=LossConfig(ctc_epochs=1)))
     total, of_transducer, of_ctc = (logged(tmp_path, f"train_{name}") for name in ("loss", "transducer", "ctc"))

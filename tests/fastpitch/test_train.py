@@ -36,6 +36,7 @@ def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path):
     cfg = without_dropout(toy_config(corpus, tmp_path / "a", ema=0.0))
     cfg = replace(cfg, optim=replace(cfg.optim, kind="adamw", eps=1.0))  # a step in proportion to the gradient
@@ -95,6 +96,7 @@ def with_clip(root: Path, name: str, text: str, samples: np.ndarray) -> None:
         file.write(f"{name}|{text}|{text}\n")
 
 
+@pytest.mark.slow
 def test_a_clip_with_more_symbols_than_frames_is_left_out_and_named(tmp_path):
     root = write_corpus(tmp_path / "corpus", train=7)
     with_clip(root, "BRIEF", "far too many words", np.full(1600, 0.1, np.float32))

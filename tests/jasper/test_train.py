@@ -83,6 +83,7 @@ def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which
     assert all(torch.equal(before[name], after[name]) for name in kept)
 
 
+@pytest.mark.slow
 def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configured_one(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "first", steps=1)
     main(cfg)

@@ -1,3 +1,6 @@
+import fcntl
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -30,39 +33,62 @@ Head = Literal["auto", "transducer", "ctc"]
 Decode = Literal["log_probs", "greedy"]
 
 
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def jasper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """A folder by its name, which a function fills once for all processes of a run: an export takes ten seconds."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder = root / f"once-{name}"
+        with (root / f"{folder.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                unfinished = Path(tempfile.mkdtemp(dir=root))
+                make(unfinished)
+                unfinished.rename(folder)
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def jasper(once: Once) -> Path:
     """A checkpoint, and m.onnx beside it."""
-    path = save_jasper(tmp_path_factory.mktemp("jasper") / "m.pt", tiny_config())
-    command.main(command.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
-    return path
+
+    def make(folder: Path) -> None:
+        path = save_jasper(folder / "m.pt", tiny_config())
+        command.main(command.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
+
+    return once("jasper", make) / "m.pt"
 
 
 @pytest.fixture(scope="session")
-def pieces(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def pieces(once: Once) -> Callable[..., Path]:
     """ONNX files of the transducers with reference outputs, by name, head and decoding, each exported once."""
-    made: dict[tuple[str, ...], Path] = {}
 
     def exported(name: str, head: Head = "auto", decode: Decode = "log_probs") -> Path:
-        if (name, head, decode) not in made:
-            path = made[name, head, decode] = tmp_path_factory.mktemp(name) / "m.onnx"
+        def make(folder: Path) -> None:
             checkpoint = golden.folder() / f"{name}.nemo"
-            command.main(command.ExportConfig(checkpoint=checkpoint, out=path, head=head, decode=decode))
-        return made[name, head, decode]
+            command.main(command.ExportConfig(checkpoint=checkpoint, out=folder / "m.onnx", head=head, decode=decode))
+
+        return once(f"{name}-{head}-{decode}", make) / "m.onnx"
 
     return exported
 
 
 @pytest.fixture(scope="session")
-def canary(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def canary(once: Once) -> Callable[[str], Path]:
     """ONNX files of the attention decoders with reference outputs, by name, each exported once."""
-    made: dict[str, Path] = {}
 
     def exported(name: str) -> Path:
-        if name not in made:
-            made[name] = tmp_path_factory.mktemp(name) / "canary.onnx"
-            command.main(command.ExportConfig(checkpoint=attention.path(name), out=made[name]))
-        return made[name]
+        def make(folder: Path) -> None:
+            command.main(command.ExportConfig(checkpoint=attention.path(name), out=folder / "canary.onnx"))
+
+        return once(name, make) / "canary.onnx"
 
     return exported
 
@@ -74,12 +100,14 @@ def hybrid(pieces: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def voice(once: Once) -> Path:
     """A folder with a FastPitch of two speakers and a vocoder: tts.pt and v.pt, tts.onnx and v.onnx."""
-    folder = tmp_path_factory.mktemp("voice")
-    for path in (save_fastpitch(folder / "tts.pt", speakers(2)), save_hifigan(folder / "v.pt", ISTFT)):
-        command.main(command.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
-    return folder
+
+    def make(folder: Path) -> None:
+        for path in (save_fastpitch(folder / "tts.pt", speakers(2)), save_hifigan(folder / "v.pt", ISTFT)):
+            command.main(command.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
+
+    return once("voice", make)
 
 
 @pytest.fixture(scope="session")

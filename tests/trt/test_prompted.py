@@ -176,6 +176,7 @@ def test_speech_writes_subtitles_in_the_other_language(kind, canary, tmp_path, c
     assert " ".join(line for line in lines if line) == expected.text
 
 
+@pytest.mark.slow
 def test_a_ctc_head_tells_times_of_words_without_torch_too(tmp_path):
     plain, imported = read_model(golden.path("canary2_agg"))
     torch.manual_seed(0)

@@ -97,6 +97,7 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-4), key
 
 
+@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(pretrain_config(corpus, tmp_path, max_updates=12, data={"validation": ()}))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))

@@ -96,6 +96,7 @@ def test_a_limit_is_no_hurry_its_validation_comes_before_the_checkpoint(short_ep
     assert state_of(tmp_path)["progress"]["best"] == min(scores)
 
 
+@pytest.mark.slow
 def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, monkeypatch):
     written, save_step = [], RunDirectory.save_step
 
@@ -109,6 +110,7 @@ def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, 
     assert state_of(tmp_path)["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
 
 
+@pytest.mark.slow
 def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, tmp_path, monkeypatch):
     drawn, loaders, plans, load = [], [], run.training_plans, run.loader
     monkeypatch.setattr(

@@ -15,6 +15,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.slow
 def test_translations_have_the_gender_the_case_and_the_order_of_german():
     found = dict(pairs(8000))
     assert {english: found[english] for english in KNOWN} == KNOWN

@@ -214,6 +214,7 @@ def test_an_encoder_of_another_head_starts_an_attention_decoder(corpus, tmp_path
     assert run.model.attention.project is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "positions", "message"),
     [
@@ -287,6 +288,7 @@ def test_languages_that_are_no_codes_are_named_and_make_no_token(wanted, message
     assert languages_of(rows, skips=True) == {"de": ["x"]}
 
 
+@pytest.mark.slow
 def test_validation_scores_transcripts_and_translations_apart(corpus, tmp_path, monkeypatch):
     exact = {u.id: u.text for u in read_manifest(corpus / "dev.jsonl").utterances}
 

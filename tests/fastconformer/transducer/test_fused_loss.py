@@ -226,6 +226,7 @@ def test_threads_and_batches_do_not_change_a_bit_of_what_is_left_out(monkeypatch
         assert torch.equal(gradient[0], whole[1, : gradient.shape[1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_dropout_is_the_same_in_loss_and_gradient(activation: str, monkeypatch: pytest.MonkeyPatch):
     if _loss_library.functions() is None:

@@ -86,6 +86,7 @@ def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_say
     assert discriminator_loss(*judged(run, part.audio_BN, kept)) < losses[0]
 
 
+@pytest.mark.slow
 def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path):
     cfg = hifigan_config(root, tmp_path)
     cfg = replace(cfg, loss=replace(cfg.loss, adversarial=0.0, features=0.0), epochs=1)
