@@ -10,6 +10,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import functools
 import json
 import secrets
 from collections.abc import Awaitable, Callable
@@ -142,7 +143,8 @@ class WholeTurn:
 async def begun(hearing: Hearing, taken: Taken, language: str, assumed: str, favoured: Favoured) -> Turn:
     """A turn, heard while it comes where the recogniser hears streams. Raises RequestError."""
     if hearing.pool is not None:
-        return StreamedTurn(hearing.session(favoured))
+        opened = functools.partial(hearing.session, favoured)
+        return StreamedTurn(await hearing.workers.soon(opened, len(favoured.keywords + favoured.prompt), 0))
     return WholeTurn(hearing, taken, await hearing.wanted(language, "", assumed, favoured))
 
 
