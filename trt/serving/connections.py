@@ -4,6 +4,7 @@ Work on what one connection brings is short before others get their turn: no mor
 """
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
@@ -42,7 +43,8 @@ def impatient(seconds: float, most: int) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            transport.max_size = READ  # type: ignore[attr-defined]  # asyncio's, which reads 256 kB otherwise
+            with contextlib.suppress(AttributeError):  # another loop's
+                transport.max_size = READ  # type: ignore[attr-defined]  # asyncio's, which reads 256 kB otherwise
             self._made, self._crumbs, self._next = self.loop.time(), Crumbs(), self.conn.next_event
             self.conn.next_event = self._next_event  # type: ignore[method-assign]
             if len(self.connections) > most:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-import soxr
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
@@ -28,14 +27,14 @@ from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word, text_of
 from trt.serving.hearing import Hearing
 from trt.serving.limits import Limits, RequestError, Taken
+from trt.serving.samples import AT_ONCE, KINDS, SampleStream
 
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
 Content = TypeVar("Content", bytes, str | bytes)
 _log = logging.getLogger("trt.serve")
 ON_ITS_WAY_SECONDS = 0.25
 MESSAGE_BYTES = 200  # that a message holds besides its content
-AT_ONCE = 1 << 14  # bytes of samples that are resampled on the event loop
-KINDS = {"s16le": "<i2", "f32le": "<f4"}
+FORMATS = ("s16le", "f32le")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +180,11 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
                 incoming = Incoming[bytes](
                     socket,
                     taken,
-                    most=limits.max_ahead_seconds * rate * np.dtype(KINDS[kind]).itemsize,
+                    most=limits.max_ahead_seconds * rate * np.dtype(KINDS[kind][0]).itemsize,
                     idle_seconds=limits.client_seconds,
                     content_of=_content,
                 )
-                samples = _Samples(rate, hearing.ears.sample_rate, kind)
+                samples = SampleStream(kind, rate, hearing.ears.sample_rate)
                 with captions:
                     await incoming.serve(_converse(socket, captions, samples, incoming, hearing, limits), ending)
         except RequestError as error:
@@ -330,7 +329,7 @@ async def _heard_out(ending: asyncio.Event) -> None:
 async def _converse(
     socket: WebSocket,
     captions: "Captions | StreamedCaptions",
-    samples: "_Samples",
+    samples: SampleStream,
     incoming: "Incoming[bytes]",
     hearing: Hearing,
     limits: Limits,
@@ -356,34 +355,12 @@ async def _converse(
     await socket.send_text(await hearing.workers(done))
 
 
-class _Samples:
-    """From bytes, which need not end where a sample does, to float32 at the model's rate."""
-
-    def __init__(self, rate: int, to_rate: int, kind: str):
-        self._type, self._rest = np.dtype(KINDS[kind]), b""
-        self._scale = 32768.0 if kind == "s16le" else 1.0
-        self._stream = soxr.ResampleStream(rate, to_rate, 1, dtype="float32") if rate != to_rate else None
-
-    def add(self, content: bytes) -> np.ndarray:
-        content = self._rest + content
-        whole = len(content) // self._type.itemsize * self._type.itemsize
-        self._rest = content[whole:]
-        samples_N = np.frombuffer(content[:whole], self._type).astype(np.float32) / self._scale
-        if not np.isfinite(samples_N).all():
-            raise RequestError(400, "samples that are NaN or infinite; expected numbers from -1 to 1")
-        return samples_N if self._stream is None else self._stream.resample_chunk(samples_N)
-
-    def end(self) -> np.ndarray:
-        empty_N = np.zeros(0, np.float32)
-        return empty_N if self._stream is None else self._stream.resample_chunk(empty_N, last=True)
-
-
 def _asked(socket: WebSocket) -> tuple[int, str]:
     rate, kind = socket.query_params.get("sample_rate", "16000"), socket.query_params.get("format", "s16le")
     if not rate.isdecimal() or len(rate) > 6 or not RATES[0] <= int(rate) <= RATES[1]:
         raise RequestError(400, f"sample_rate {rate[:20]!r}: expected {RATES[0]} to {RATES[1]}")
-    if kind not in KINDS:
-        raise RequestError(400, f"format {kind[:20]!r}: expected one of {', '.join(KINDS)}")
+    if kind not in FORMATS:
+        raise RequestError(400, f"format {kind[:20]!r}: expected one of {', '.join(FORMATS)}")
     return int(rate), kind
 
 

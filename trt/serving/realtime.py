@@ -10,13 +10,13 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import functools
 import json
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-import soxr
 from fastapi import WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -28,10 +28,12 @@ from trt.serving.languages import check_languages
 from trt.serving.limits import Limits, RequestError, Taken
 from trt.serving.live import Incoming, said_to
 from trt.serving.models import WantedText
+from trt.serving.samples import SampleStream
 from trt.serving.transcriptions import log_probs, usage
 
 BYTES_PER_SECOND = 64_000  # of PCM at 24 kHz in base64
 IDLE_SECONDS = 300.0  # between two events of a client
+SAMPLES = {"audio/pcm": "s16le", "audio/pcmu": "mu-law", "audio/pcma": "a-law"}
 MOST_COMMAS = 1000  # of an event, whose parts take time
 SHORTEST_SECONDS = 0.1  # of sound that may be committed
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -141,7 +143,8 @@ class WholeTurn:
 async def begun(hearing: Hearing, taken: Taken, language: str, assumed: str, favoured: Favoured) -> Turn:
     """A turn, heard while it comes where the recogniser hears streams. Raises RequestError."""
     if hearing.pool is not None:
-        return StreamedTurn(hearing.session(favoured))
+        opened = functools.partial(hearing.session, favoured)
+        return StreamedTurn(await hearing.workers.soon(opened, len(favoured.keywords + favoured.prompt), 0))
     return WholeTurn(hearing, taken, await hearing.wanted(language, "", assumed, favoured))
 
 
@@ -182,8 +185,8 @@ class RealtimeSession:
     def _begin_stream(self) -> None:
         """Sound as the settings say, from here on."""
         given = self.settings.format
-        rate = given.rate if given.type == "audio/pcm" else 8_000
-        self._resample = soxr.ResampleStream(rate, self._rate, 1, dtype="float32") if rate != self._rate else None
+        kind = SAMPLES[given.type]
+        self._coming = SampleStream(kind, given.rate if kind == "s16le" else 8_000, self._rate)
         self._recent_N = np.zeros(0, np.float32)  # what a turn that begins may reach back to
         self._turns, self._origin = None, self._samples
         if (detection := self.settings.turn_detection) is not None:
@@ -277,7 +280,7 @@ class RealtimeSession:
             content = base64.b64decode(event.get("audio") or "", validate=True)
         except (binascii.Error, ValueError, TypeError):
             raise RequestError(400, "audio: expected base64", param="audio", code="invalid_value") from None
-        samples_N = await self._hearing.workers(lambda: self._decoded(content))
+        samples_N = await self._hearing.workers(lambda: self._coming.add(content))
         self._samples += len(samples_N)
         turns = self._turns
         if turns is None:
@@ -303,13 +306,6 @@ class RealtimeSession:
         assert self.settings.turn_detection is not None
         keep = round((self.settings.turn_detection.prefix_padding_ms / 1000 + 0.2) * self._rate)
         self._recent_N = recent_N[-keep:]
-
-    def _decoded(self, content: bytes) -> np.ndarray:
-        if self.settings.format.type == "audio/pcm":
-            samples_N = np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.float32) / 32768
-        else:
-            samples_N = companded(self.settings.format.type)[np.frombuffer(content, np.uint8)]
-        return samples_N if self._resample is None else self._resample.resample_chunk(samples_N)
 
     async def _open(self) -> None:
         self.close()
@@ -450,18 +446,3 @@ def _without_none(value: Any) -> Any:
 
 def _name(kind: str) -> str:
     return f"{kind}_{secrets.token_hex(12)}"
-
-
-def companded(kind: str) -> np.ndarray:
-    """Samples of the 256 bytes of telephones, float32: G.711's µ-law and A-law."""
-    code = np.arange(256)
-    if kind == "audio/pcmu":
-        code = ~code & 255
-        magnitude = ((((code & 15) << 3) + 132) << (code >> 4 & 7)) - 132
-        sign = np.where(code & 128, -1, 1)
-    else:
-        code = code ^ 0x55
-        exponent, mantissa = code >> 4 & 7, code & 15
-        magnitude = np.where(exponent == 0, (mantissa << 4) + 8, ((mantissa << 4) + 264) << np.maximum(exponent - 1, 0))
-        sign = np.where(code & 128, 1, -1)
-    return (sign * magnitude / 32768).astype(np.float32)

@@ -14,7 +14,6 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import soxr
 
 from common.audio import waveform
 from fastpitch.front.sentences import sentences
@@ -24,14 +23,14 @@ from trt.serving.favoured import favoured_in
 from trt.serving.hearing import Hearing
 from trt.serving.languages import check_languages, code_of
 from trt.serving.limits import Budget, Limits, Places, RequestError, Taken
-from trt.serving.live import AT_ONCE
 from trt.serving.realtime import NewWords, Turn, begun
+from trt.serving.samples import AT_ONCE, SampleStream
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event
 LOOK_SECONDS = 0.05  # between two looks whether a client that waits is still there
 IDLE_SECONDS = 300.0  # between two events of a client: satellites keep their connection
-WIDTHS = {1: "u1", 2: "<i2", 4: "<i4"}
+WIDTHS = {1: "u8", 2: "s16le", 4: "s32le"}
 Answer = TypeVar("Answer")
 _log = logging.getLogger("trt.serve")
 
@@ -303,15 +302,14 @@ class IncomingSound:
     def __init__(self, heard: tuple[Hearing, Turn], given: tuple[Any, ...]):
         """`given`: rate, width and channels."""
         (self.hearing, self.turn), self.format = heard, given
-        self._rate, self._width, self._channels = given
-        self._rest, self._bytes, to_rate = b"", 0, self.hearing.ears.sample_rate
-        is_other = self._rate != to_rate
-        self._stream = soxr.ResampleStream(self._rate, to_rate, 1, dtype="float32") if is_other else None
+        rate, width, channels = given
+        self._second_bytes, self._bytes = rate * width * channels, 0
+        self._coming = SampleStream(WIDTHS[width], rate, self.hearing.ears.sample_rate, channels)
         self.text, self.is_streamed = "", False
 
     def seconds_with(self, content: bytes) -> float:
         """Seconds of all that came, with this."""
-        return (self._bytes + len(content)) / (self._rate * self._width * self._channels)
+        return (self._bytes + len(content)) / self._second_bytes
 
     @property
     def seconds(self) -> float:
@@ -319,21 +317,13 @@ class IncomingSound:
         return self.seconds_with(b"")
 
     def add(self, content: bytes) -> np.ndarray:
-        """Samples [N] of bytes, which need not end where a sample does."""
+        """Samples [N] of more of it, at the model's rate."""
         self._bytes += len(content)
-        content, size = self._rest + content, self._width * self._channels
-        whole = len(content) // size * size
-        self._rest = content[whole:]
-        values = np.frombuffer(content[:whole], WIDTHS[self._width]).astype(np.float32)
-        values /= np.float32(2 ** (8 * self._width - 1))
-        samples_NC = (values - 1 if self._width == 1 else values).reshape(-1, self._channels)
-        samples_N = samples_NC[:, 0] if self._channels == 1 else samples_NC.mean(1, dtype=np.float32)
-        return samples_N if self._stream is None else self._stream.resample_chunk(samples_N)
+        return self._coming.add(content)
 
     def end(self) -> np.ndarray:
         """The samples that are left."""
-        empty_N = np.zeros(0, np.float32)
-        return empty_N if self._stream is None else self._stream.resample_chunk(empty_N, last=True)
+        return self._coming.end()
 
 
 class StreamedText:

@@ -16,7 +16,7 @@ from common.audio.vad import EnergyVad
 from tests.trt.serving.running import noise, pretended, served
 from trt.serve import ServeConfig
 from trt.serving.limits import Limits
-from trt.serving.realtime import companded
+from trt.serving.samples import companded
 
 RATE = 24_000
 COMPLETED = "conversation.item.input_audio_transcription.completed"
@@ -138,7 +138,7 @@ def test_a_client_commits_and_clears_turns_of_its_own(live, kind):
         sound_N = spoken(1.0, rate=rate)
         content = pcm(sound_N)
         if kind != "audio/pcm":
-            table = companded(kind)
+            table = companded("mu-law" if kind == "audio/pcmu" else "a-law")
             order = np.argsort(table)
             nearest = order[np.searchsorted(table[order], sound_N).clip(0, 255)].astype(np.uint8)
             content = base64.b64encode(nearest.tobytes()).decode()
