@@ -11,43 +11,62 @@ import numpy as np
 
 from common.recognition.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
 from common.text.pieces import Pieces
+from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
-from fastconformer.hearing.texts import HeardPart
+from fastconformer.hearing.texts import HeardPart, log_likelihood
 
-SHORTEST_PART = 4.0  # seconds
-LEAST_OF_CTC, LEAST_OF_TRANSLATED = 0.75, 0.4  # of the letters that a CTC head hears: a text with fewer has a gap
+SHORTEST_PART = 2.0  # seconds
+UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
+PER_FRAME = 10.0  # nats, at most
+LEAST_OF_TRANSLATED = 0.4  # of the letters that a CTC head hears
 SLOWEST = 8.0  # letters in a second of sound; slow speech has 12
 WIDE, PER_WIDE = 0x2E80, 3  # from this character on scripts have characters that stand for syllables and words
 
 
 class JudgedPart(NamedTuple):
-    """What a stretch says in one part, and how much that is, in letters: less than none where it goes round."""
+    """What a stretch says in one part, and how far that is from what should be heard in it."""
 
     part: HeardPart
-    said: int
-    expected: float
-    is_known: bool
-    """Whether something else than the decoder has heard speech: what is loud need not be that."""
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether the text is too short for its sound, repeats itself, or does not end."""
-        return self.said < self.expected
-
-    @property
-    def worth(self) -> int:
-        """Letters that speak for this part beside a whole that is doubtful."""
-        return min(self.said, 0) if self.is_doubtful and not self.is_known else self.said
+    is_doubtful: bool
+    doubt: float
+    """In nats or letters: of a text for all of a stretch."""
+    doubt_of_part: float
+    """Likewise, of one of several."""
 
 
-def judged(part: HeardPart, sound_N: np.ndarray, rate: int, by_ctc: int | None, *, is_translation: bool) -> JudgedPart:
-    """`by_ctc`: letters that a CTC head hears; None where there is no such head. Then an empty text is no gap."""
-    said = -1 if BAD & {*part.hypothesis.flags} else letters(part.hypothesis.text)
-    if by_ctc is not None:
-        expected = by_ctc * (LEAST_OF_TRANSLATED if is_translation else LEAST_OF_CTC)
-    else:
-        expected = SLOWEST * WINDOW_SECONDS * loud_windows(sound_N, rate).sum() if said > 0 else 0.0
-    return JudgedPart(part, said, expected, by_ctc is not None)
+def judged(
+    part: HeardPart,
+    sound_N: np.ndarray,
+    rate: int,
+    log_probs_SV: np.ndarray | None,
+    pieces: PromptedPieces,
+    *,
+    is_translation: bool,
+) -> JudgedPart:
+    """By a CTC head, where there is one: how much less probable a transcript is than what CTC hears best.
+
+    Translations, and where there is no such head, by their lengths. Without the head an empty text is taken for right,
+    and a short one is no proof that parts of it say more: what is loud need not be speech, and decoders invent words.
+    """
+    text = part.hypothesis
+    is_bad = bool(BAD & {*text.flags})
+    if log_probs_SV is not None and not is_translation:
+        labels = [label for label in text.labels if label not in pieces.control]
+        best = float(log_probs_SV.max(-1).sum(dtype=np.float64))
+        most = PER_FRAME * len(log_probs_SV)
+        doubt = min(best - log_likelihood(log_probs_SV, labels, blank=pieces.blank), most)
+        return JudgedPart(part, is_bad or doubt > UNLIKELY, doubt, doubt)
+    said = letters(text.text)
+    if log_probs_SV is not None:
+        expected = LEAST_OF_TRANSLATED * heard_letters(log_probs_SV, pieces)
+        doubt = 2 * expected if is_bad else max(0.0, expected - said)
+        return JudgedPart(part, is_bad or doubt > 0, doubt, doubt)
+    expected = SLOWEST * WINDOW_SECONDS * float(loud_windows(sound_N, rate).sum())
+    if is_bad:
+        return JudgedPart(part, True, 2 * expected, 2 * expected)
+    if said >= expected:
+        return JudgedPart(part, False, 0.0, 0.0)
+    return JudgedPart(part, said > 0, expected - said, expected)
 
 
 def letters(text: str) -> int:

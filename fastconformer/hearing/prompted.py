@@ -29,7 +29,7 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, DecoderStep, SearchOptions, Wish, decode
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
-from fastconformer.hearing.gaps import JudgedPart, heard_letters, judged, parts_of
+from fastconformer.hearing.gaps import JudgedPart, judged, parts_of
 from fastconformer.hearing.texts import (
     GAP,
     HeardPart,
@@ -422,7 +422,7 @@ class PromptedRecognizer(ABC):
         own = [stretch._replace(sound=sound) for sound in sounds if not is_silent(sound.samples_N)]
         wholes = self._as_wholes(own, decoder, times, len(own)) if own else []
         found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each, decoder, times)]
-        if not found or sum(one.worth for one in found) <= whole.said:
+        if not found or sum(one.doubt_of_part for one in found) >= whole.doubt:
             return [whole]
         first = found[0].part
         flags = tuple(dict.fromkeys((*whole.part.hypothesis.flags, GAP, *first.hypothesis.flags)))
@@ -446,15 +446,13 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            by_ctc: list[int | None] = [None] * len(rows)
-            if frames.log_probs:
-                by_ctc = [heard_letters(log_probs_SV, self.pieces) for log_probs_SV in frames.log_probs]
-            for row, sound_N, text, own, count in zip(rows, samples, texts, placed, by_ctc, strict=True):
+            by_ctc = frames.log_probs or [None] * len(rows)
+            for row, sound_N, text, own, log_probs_SV in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
                 part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
                 is_translation = spoken[row].wanted.is_translation
-                found[row] = judged(part, heard_N, rate, count, is_translation=is_translation)
+                found[row] = judged(part, heard_N, rate, log_probs_SV, self.pieces, is_translation=is_translation)
         return [found[row] for row in range(len(spoken))]
 
     def _together(self, samples: Sequence[np.ndarray]) -> HeardFrames:
