@@ -15,7 +15,7 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
 from fastconformer.hearing.texts import HeardPart, log_likelihood
 
-SHORTEST_PART = 2.0  # seconds
+SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one
 UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
 PER_FRAME = 10.0  # nats, at most
 LEAST_OF_TRANSLATED = 0.4  # of the letters that a CTC head hears
@@ -82,10 +82,10 @@ def heard_letters(log_probs_SV: np.ndarray, pieces: Pieces) -> int:
     return letters(pieces.decode(found))
 
 
-def parts_of(sound: SoundStretch, rate: int, overlap: float) -> list[SoundStretch]:
+def parts_of(sound: SoundStretch, rate: int, overlap: float, *, has_ctc: bool) -> list[SoundStretch]:
     """Two or three parts of a stretch, cut in pauses near its middle; none of one that is too short for that."""
     seconds, start = len(sound.samples_N) / rate, sound.start
-    if seconds < 2 * SHORTEST_PART:
+    if seconds < 2 * (SHORTEST_PART if has_ctc else SHORTEST_UNKNOWN):
         return []
     found = list(stretches(sound.samples_N, rate, preferred=0.6 * seconds, longest=0.75 * seconds, overlap=overlap))
     return [

@@ -418,7 +418,7 @@ class PromptedRecognizer(ABC):
         if not whole.is_doubtful:
             return [whole]
         overlap = self._overlap(times, stretch.wanted, self.chunk_seconds)
-        sounds = parts_of(stretch.sound, self.sample_rate, overlap)
+        sounds = parts_of(stretch.sound, self.sample_rate, overlap, has_ctc=self.has_ctc)
         own = [stretch._replace(sound=sound) for sound in sounds if not is_silent(sound.samples_N)]
         wholes = self._as_wholes(own, decoder, times, len(own)) if own else []
         found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each, decoder, times)]
@@ -446,7 +446,7 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            by_ctc = frames.log_probs or [None] * len(rows)
+            by_ctc: Sequence[np.ndarray | None] = frames.log_probs or [None] * len(rows)
             for row, sound_N, text, own, log_probs_SV in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
