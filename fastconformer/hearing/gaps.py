@@ -5,6 +5,7 @@ Attention decoders end a text too early, above all where a stretch is longer tha
 Shapes: N samples, S encoder frames, V pieces and the blank.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from common.recognition.pauses import WINDOW_SECONDS, SoundStretch, loud_windows
 from common.text.pieces import Pieces
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
-from fastconformer.hearing.texts import HeardPart, log_likelihood
+from fastconformer.hearing.texts import GAP, HeardPart, log_likelihood
 
 SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one
 UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
@@ -32,6 +33,14 @@ class JudgedPart(NamedTuple):
     """In nats or letters: of a text for all of a stretch."""
     doubt_of_part: float
     """Likewise, of one of several."""
+    sound: SoundStretch | None = None
+    """What a doubtful part was heard in, where a CTC head says so."""
+
+    def flagged(self, flags: Sequence[str]) -> "JudgedPart":
+        """As something that was heard again, in place of what had these flags."""
+        text = self.part.hypothesis
+        text = text._replace(flags=tuple(dict.fromkeys((*flags, GAP, *text.flags))))
+        return self._replace(part=self.part._replace(hypothesis=text))
 
 
 def judged(
@@ -92,3 +101,13 @@ def parts_of(sound: SoundStretch, rate: int, overlap: float, *, has_ctc: bool) -
         SoundStretch(start + part.start, part.samples_N, start + part.first, min(start + part.end, sound.end))
         for part in found
     ] if len(found) > 1 else []  # fmt: skip
+
+
+def united(one: JudgedPart, other: JudgedPart, most: float) -> SoundStretch | None:
+    """Two neighbours in one stretch of at most so many samples, if both are doubtful: the seam may be in a sentence."""
+    first, second = one.sound, other.sound
+    if first is None or second is None or not 0 < (own := second.start - first.start) <= len(first.samples_N):
+        return None
+    if own + len(second.samples_N) > most:
+        return None
+    return SoundStretch(first.start, np.concatenate([first.samples_N[:own], second.samples_N]), first.first, second.end)
