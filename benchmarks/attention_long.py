@@ -26,7 +26,7 @@ from fastconformer.benchmark import enough
 
 PAUSES = (0.0, 0.3)
 LEFT_TOKENS, RIGHT_TOKENS = 24, 7  # that NeMo looks at for a run that both have, before and after a seam
-Hearing = Callable[[AttentionRecognizer, np.ndarray, str], tuple[str, int]]
+Hearing = Callable[[AttentionRecognizer, np.ndarray, str], str]
 
 
 def main() -> None:
@@ -47,15 +47,15 @@ def main() -> None:
     said = " ".join(u.text for u in chosen)
     each = asr.transcribe(spoken, source_language=options.language, times="none")
     text_of = {u.id: transcript.text for u, transcript in zip(spoken, each, strict=True)}
-    rows = [("sentences alone", None, word_errors([u.text for u in chosen], [text_of[u.id] for u in chosen]), 0)]
+    rows = [("sentences alone", "-", word_errors([u.text for u in chosen], [text_of[u.id] for u in chosen]))]
     for pause in PAUSES:
         samples_N = joined(chosen, pause, asr.sample_rate)
         for way, hear in WAYS.items():
-            text, stretches = hear(asr, samples_N, options.language)
-            rows.append((way, pause, word_errors([said], [text]), stretches))
-    for way, pause, errors, stretches in rows:
+            errors = word_errors([said], [hear(asr, samples_N, options.language)])
+            rows.append((way, f"{pause:g}", errors))
+    for way, pause, errors in rows:
         row = {"model": options.model.parent.name, "language": options.language, "way": way, "pause": pause}
-        row |= {"minutes": options.minutes, "stretches": stretches, **counted(errors)}
+        row |= {"minutes": options.minutes, **counted(errors)}
         print(row)
         append_row("attention_long", row, device=asr.device)
 
@@ -75,13 +75,13 @@ def joined(utterances: Sequence[Utterance], pause: float, rate: int) -> np.ndarr
     return np.concatenate([piece for part_N in parts for piece in (part_N, silence_N)])
 
 
-def ours(asr: AttentionRecognizer, samples_N: np.ndarray, language: str) -> tuple[str, int]:
+def ours(asr: AttentionRecognizer, samples_N: np.ndarray, language: str) -> str:
     """As `transcribe` hears them."""
     (transcript,) = asr.transcribe([samples_N], source_language=language)
-    return transcript.text, 0
+    return transcript.text
 
 
-def by_nemo(asr: AttentionRecognizer, samples_N: np.ndarray, language: str) -> tuple[str, int]:
+def by_nemo(asr: AttentionRecognizer, samples_N: np.ndarray, language: str) -> str:
     """Fixed windows, merged by tokens."""
     rate, seconds = asr.sample_rate, len(samples_N) / asr.sample_rate
     longest = int(asr.chunk_seconds)
@@ -97,7 +97,7 @@ def by_nemo(asr: AttentionRecognizer, samples_N: np.ndarray, language: str) -> t
             merged = merged[: len(merged) - len(left) + at_left] + own[at_right:]
         else:
             merged = merged + own
-    return asr.pieces.decode(merged).strip(), len(texts)
+    return asr.pieces.decode(merged).strip()
 
 
 def longest_run(left: Sequence[int], right: Sequence[int]) -> tuple[int, int, int]:
@@ -112,11 +112,11 @@ def longest_run(left: Sequence[int], right: Sequence[int]) -> tuple[int, int, in
     return best
 
 
-def by_cohere(asr: AttentionRecognizer, samples_N: np.ndarray, language: str) -> tuple[str, int]:
+def by_cohere(asr: AttentionRecognizer, samples_N: np.ndarray, language: str) -> str:
     """Cut where it is quietest near the end of each stretch, joined by spaces."""
     parts = list(quiet_cuts(samples_N, asr.sample_rate, asr.chunk_seconds))
     texts = [asr.pieces.decode(own).strip() for own in labels(asr, parts, language)]
-    return " ".join(filter(None, texts)), len(parts)
+    return " ".join(filter(None, texts))
 
 
 def quiet_cuts(samples_N: np.ndarray, rate: int, longest: float) -> Iterator[np.ndarray]:

@@ -5,49 +5,77 @@ Attention decoders end a text too early, above all where a stretch is longer tha
 Shapes: N samples, S encoder frames, V pieces and the blank.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from common.recognition.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
 from common.text.pieces import Pieces
+from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
-from fastconformer.hearing.texts import HeardPart
+from fastconformer.hearing.texts import GAP, HeardPart, log_likelihood
 
-SHORTEST_PART = 4.0  # seconds
-LEAST_OF_CTC, LEAST_OF_TRANSLATED = 0.75, 0.4  # of the letters that a CTC head hears: a text with fewer has a gap
+SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one
+UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
+PER_FRAME = 10.0  # nats, at most
+LEAST_OF_TRANSLATED = 0.4  # of the letters that a CTC head hears
 SLOWEST = 8.0  # letters in a second of sound; slow speech has 12
 WIDE, PER_WIDE = 0x2E80, 3  # from this character on scripts have characters that stand for syllables and words
 
 
 class JudgedPart(NamedTuple):
-    """What a stretch says in one part, and how much that is, in letters: less than none where it goes round."""
+    """What a stretch says in one part, and how far that is from what should be heard in it."""
 
     part: HeardPart
-    said: int
-    expected: float
-    is_known: bool
-    """Whether something else than the decoder has heard speech: what is loud need not be that."""
+    is_doubtful: bool
+    doubt: float
+    """In nats or letters: of a text for all of a stretch."""
+    doubt_of_part: float
+    """Likewise, of one of several."""
+    sound: SoundStretch | None = None
+    """What a doubtful part was heard in, where a CTC head says so."""
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether the text is too short for its sound, repeats itself, or does not end."""
-        return self.said < self.expected
-
-    @property
-    def worth(self) -> int:
-        """Letters that speak for this part beside a whole that is doubtful."""
-        return min(self.said, 0) if self.is_doubtful and not self.is_known else self.said
+    def flagged(self, flags: Sequence[str]) -> "JudgedPart":
+        """As something that was heard again, in place of what had these flags."""
+        text = self.part.hypothesis
+        text = text._replace(flags=tuple(dict.fromkeys((*flags, GAP, *text.flags))))
+        return self._replace(part=self.part._replace(hypothesis=text))
 
 
-def judged(part: HeardPart, sound_N: np.ndarray, rate: int, by_ctc: int | None, *, is_translation: bool) -> JudgedPart:
-    """`by_ctc`: letters that a CTC head hears; None where there is no such head. Then an empty text is no gap."""
-    said = -1 if BAD & {*part.hypothesis.flags} else letters(part.hypothesis.text)
-    if by_ctc is not None:
-        expected = by_ctc * (LEAST_OF_TRANSLATED if is_translation else LEAST_OF_CTC)
-    else:
-        expected = SLOWEST * WINDOW_SECONDS * loud_windows(sound_N, rate).sum() if said > 0 else 0.0
-    return JudgedPart(part, said, expected, by_ctc is not None)
+def judged(
+    part: HeardPart,
+    sound_N: np.ndarray,
+    rate: int,
+    log_probs_SV: np.ndarray | None,
+    pieces: PromptedPieces,
+    *,
+    is_translation: bool,
+) -> JudgedPart:
+    """By a CTC head, where there is one: how much less probable a transcript is than what CTC hears best.
+
+    Translations, and where there is no such head, by their lengths. Without the head an empty text is taken for right,
+    and a short one is no proof that parts of it say more: what is loud need not be speech, and decoders invent words.
+    """
+    text = part.hypothesis
+    is_bad = bool(BAD & {*text.flags})
+    if log_probs_SV is not None and not is_translation:
+        labels = [label for label in text.labels if label not in pieces.control]
+        best = float(log_probs_SV.max(-1).sum(dtype=np.float64))
+        most = PER_FRAME * len(log_probs_SV)
+        doubt = min(best - log_likelihood(log_probs_SV, labels, blank=pieces.blank), most)
+        return JudgedPart(part, is_bad or doubt > UNLIKELY, doubt, doubt)
+    said = letters(text.text)
+    if log_probs_SV is not None:
+        expected = LEAST_OF_TRANSLATED * heard_letters(log_probs_SV, pieces)
+        doubt = 2 * expected if is_bad else max(0.0, expected - said)
+        return JudgedPart(part, is_bad or doubt > 0, doubt, doubt)
+    expected = SLOWEST * WINDOW_SECONDS * float(loud_windows(sound_N, rate).sum())
+    if is_bad:
+        return JudgedPart(part, True, 2 * expected, 2 * expected)
+    if said >= expected:
+        return JudgedPart(part, False, 0.0, 0.0)
+    return JudgedPart(part, said > 0, expected - said, expected)
 
 
 def letters(text: str) -> int:
@@ -63,13 +91,23 @@ def heard_letters(log_probs_SV: np.ndarray, pieces: Pieces) -> int:
     return letters(pieces.decode(found))
 
 
-def parts_of(sound: SoundStretch, rate: int, overlap: float) -> list[SoundStretch]:
+def parts_of(sound: SoundStretch, rate: int, overlap: float, *, has_ctc: bool) -> list[SoundStretch]:
     """Two or three parts of a stretch, cut in pauses near its middle; none of one that is too short for that."""
     seconds, start = len(sound.samples_N) / rate, sound.start
-    if seconds < 2 * SHORTEST_PART:
+    if seconds < 2 * (SHORTEST_PART if has_ctc else SHORTEST_UNKNOWN):
         return []
     found = list(stretches(sound.samples_N, rate, preferred=0.6 * seconds, longest=0.75 * seconds, overlap=overlap))
     return [
         SoundStretch(start + part.start, part.samples_N, start + part.first, min(start + part.end, sound.end))
         for part in found
     ] if len(found) > 1 else []  # fmt: skip
+
+
+def united(one: JudgedPart, other: JudgedPart, most: float) -> SoundStretch | None:
+    """Two neighbours in one stretch of at most so many samples, if both are doubtful: the seam may be in a sentence."""
+    first, second = one.sound, other.sound
+    if first is None or second is None or not 0 < (own := second.start - first.start) <= len(first.samples_N):
+        return None
+    if own + len(second.samples_N) > most:
+        return None
+    return SoundStretch(first.start, np.concatenate([first.samples_N[:own], second.samples_N]), first.first, second.end)

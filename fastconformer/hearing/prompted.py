@@ -29,9 +29,8 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, DecoderStep, SearchOptions, Wish, decode
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
-from fastconformer.hearing.gaps import JudgedPart, heard_letters, judged, parts_of
+from fastconformer.hearing.gaps import JudgedPart, judged, parts_of, united
 from fastconformer.hearing.texts import (
-    GAP,
     HeardPart,
     TextHypothesis,
     hypothesis_of,
@@ -68,7 +67,7 @@ class _Open:
     recording: Recording
     wanted: Wanted
     coming: Iterator[SoundStretch]
-    parts: list[HeardPart] = field(default_factory=list)
+    parts: list[JudgedPart] = field(default_factory=list)
     is_over: bool = False
 
 
@@ -378,9 +377,10 @@ class PromptedRecognizer(ABC):
                 memory.give_back()
             while live and live[0].is_over:
                 done = live.popleft()
+                self._mend_seams(done, decoder, times)
                 language = done.wanted.target_language or done.wanted.source_language or self.attention.language
                 yield transcript_of(
-                    done.recording, done.parts, self.pieces, language=language,
+                    done.recording, [one.part for one in done.parts], self.pieces, language=language,
                     seconds_per_frame=self.seconds_per_frame,
                 )  # fmt: skip
 
@@ -395,7 +395,7 @@ class PromptedRecognizer(ABC):
     def _after(self, one: _Open, handed: int) -> Wanted:
         """What is wanted of the next stretch, told so many of the last words: fewer where half of the positions would
         not be left for its text, or where pieces cannot write what the model wrote."""
-        said = " ".join(part.hypothesis.text for part in one.parts[-handed:]).split()[-handed:] if handed else []
+        said = " ".join(own.part.hypothesis.text for own in one.parts[-handed:]).split()[-handed:] if handed else []
         while said:
             wanted = replace(one.wanted, context=" ".join(said))
             with contextlib.suppress(ValueError):
@@ -406,11 +406,23 @@ class PromptedRecognizer(ABC):
 
     def _heard(
         self, spoken: Sequence[_Stretch], decoder: AttentionDecoding, times: Times, batch_size: int
-    ) -> list[list[HeardPart]]:
+    ) -> list[list[JudgedPart]]:
         """What is said in each stretch: in one part, or in several where one text for all of it would not do."""
         found = self._as_wholes(spoken, decoder, times, batch_size)
-        each = (self._in_parts(*one, decoder, times) for one in zip(spoken, found, strict=True))
-        return [[one.part for one in some] for some in each]
+        return [self._in_parts(*one, decoder, times) for one in zip(spoken, found, strict=True)]
+
+    def _mend_seams(self, done: _Open, decoder: AttentionDecoding, times: Times) -> None:
+        """Hears neighbours that are both doubtful as one, and takes its text where that is better."""
+        parts, at = done.parts, 0
+        while at + 1 < len(parts):
+            one, other = parts[at : at + 2]
+            if (sound := united(one, other, self.chunk_seconds * self.sample_rate)) is not None:
+                (found,) = self._as_wholes([_Stretch(done, sound, done.wanted)], decoder, times, 1)
+                if found.doubt < one.doubt + other.doubt:
+                    flags = (*one.part.hypothesis.flags, *other.part.hypothesis.flags)
+                    parts[at : at + 2] = [found.flagged(flags)]
+                    continue
+            at += 1
 
     def _in_parts(
         self, stretch: _Stretch, whole: JudgedPart, decoder: AttentionDecoding, times: Times
@@ -418,16 +430,13 @@ class PromptedRecognizer(ABC):
         if not whole.is_doubtful:
             return [whole]
         overlap = self._overlap(times, stretch.wanted, self.chunk_seconds)
-        sounds = parts_of(stretch.sound, self.sample_rate, overlap)
+        sounds = parts_of(stretch.sound, self.sample_rate, overlap, has_ctc=self.has_ctc)
         own = [stretch._replace(sound=sound) for sound in sounds if not is_silent(sound.samples_N)]
         wholes = self._as_wholes(own, decoder, times, len(own)) if own else []
         found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each, decoder, times)]
-        if not found or sum(one.worth for one in found) <= whole.said:
+        if not found or sum(one.doubt_of_part for one in found) >= whole.doubt:
             return [whole]
-        first = found[0].part
-        flags = tuple(dict.fromkeys((*whole.part.hypothesis.flags, GAP, *first.hypothesis.flags)))
-        first = first._replace(hypothesis=first.hypothesis._replace(flags=flags))
-        return [found[0]._replace(part=first), *found[1:]]
+        return [found[0].flagged(whole.part.hypothesis.flags), *found[1:]]
 
     def _as_wholes(
         self, spoken: Sequence[_Stretch], decoder: AttentionDecoding, times: Times, batch_size: int
@@ -446,15 +455,15 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            by_ctc: list[int | None] = [None] * len(rows)
-            if frames.log_probs:
-                by_ctc = [heard_letters(log_probs_SV, self.pieces) for log_probs_SV in frames.log_probs]
-            for row, sound_N, text, own, count in zip(rows, samples, texts, placed, by_ctc, strict=True):
+            by_ctc: Sequence[np.ndarray | None] = frames.log_probs or [None] * len(rows)
+            for row, sound_N, text, own, log_probs_SV in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
                 part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
                 is_translation = spoken[row].wanted.is_translation
-                found[row] = judged(part, heard_N, rate, count, is_translation=is_translation)
+                own_part = judged(part, heard_N, rate, log_probs_SV, self.pieces, is_translation=is_translation)
+                keeps = own_part.is_doubtful and log_probs_SV is not None
+                found[row] = own_part._replace(sound=spoken[row].sound if keeps else None)
         return [found[row] for row in range(len(spoken))]
 
     def _together(self, samples: Sequence[np.ndarray]) -> HeardFrames:

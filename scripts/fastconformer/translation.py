@@ -28,7 +28,7 @@ class Translation:
     """What scripts/fastconformer/translation.sh does."""
 
     size: Literal["full", "toy"] = "full"
-    """Size of the model and the corpus. full: 8,000 recordings, 10 epochs; toy: the same steps in seconds."""
+    """Size of the model and the corpus. full: 8,000 recordings, 8 epochs; toy: the same steps in seconds."""
     data_dir: Path = Path("data")
     """Folder of corpora; this one gets a folder in it."""
     run_dir: Path = Path("runs")
