@@ -165,7 +165,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, help="manifest or corpus folder")
     parser.add_argument("--utterances", type=int, default=1_000_000, help="length of the plan")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of which the median counts")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of which the median counts; 0: plans alone")
+    parser.add_argument("--orders", nargs="+", default=["full", "windows"], help="of plans")
+    parser.add_argument("--ranks", nargs="+", type=int, default=[8, 64, 512], help="of plans")
     parser.add_argument(
         "--train", default="", help="recipe of Jasper, of which both sides make some steps; nothing else"
     )
@@ -180,12 +182,11 @@ def main(arguments: list[str]) -> None:
     if options.train:
         keep(of_training(options.corpus, options.train, options.steps, options.rounds))
         return
-    keep(of_audio(options.corpus, options.rounds))
-    for order in ("full", "windows"):
-        for ranks in (8, 64, 512):
+    if options.rounds:
+        keep(of_audio(options.corpus, options.rounds))
+    for order in options.orders:
+        for ranks in options.ranks:
             keep(of_plans(options.utterances, ranks, order))
-        keep(of_plans(min(options.utterances, 1_000_000), 64, order))
-        for ranks in (64, 512):
             keep(of_all_ranks(max(1 << 16, options.utterances // 40), ranks, order))
         keep(of_speakers(min(options.utterances, 1_000_000), order))
 

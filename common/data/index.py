@@ -109,6 +109,15 @@ class Index:
         """16 bytes that another list does not have."""
         return self._header[3]
 
+    def verify(self) -> None:
+        """Reads all of it. Raises IndexFileError where it is not what was written."""
+        size, end = self._header[2], len(self._buffer)
+        key = hashlib.blake2b(self._buffer[end - size :], digest_size=16)
+        for start in range(HEADER_BYTES, end - size, 1 << 20):
+            key.update(self._buffer[start : min(start + (1 << 20), end - size)])
+        if key.digest() != self.key:
+            raise IndexFileError(f"{self.called}: damaged: its checksum is another; write or index the data anew")
+
     @cached_property
     def about(self) -> dict[str, Any]:
         """What it was made of."""

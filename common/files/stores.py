@@ -181,9 +181,11 @@ def _asked(what: str, ask: Callable[[], Found]) -> Found:
         except ImportError as error:
             raise StoreError(f"{what}: {error}") from None
         except Exception as error:
-            if isinstance(error, FileNotFoundError | PermissionError) or getattr(error, "status", 0) in (401, 403, 404):
-                raise StoreError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}") from None
-            told = " ".join(str(error).split()) or type(error).__name__
+            told, status = " ".join(str(error).split()) or type(error).__name__, getattr(error, "status", 0)
+            if isinstance(error, FileNotFoundError) or status == 404:
+                raise StoreError(f"{what}: {told}") from None
+            if isinstance(error, PermissionError) or status in (401, 403):  # to all others neither, once a key expires
+                raise OutageError(f"{what}: {told}") from None
             is_silent = isinstance(error, TimeoutError) and not str(error)
             problem = f"no answer in {TIMEOUT_SECONDS:g} s" if is_silent else told
         if attempt + 1 < TRIES:

@@ -21,7 +21,7 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.data.entries import ManifestError
-from common.data.index import Builder, Utterances
+from common.data.index import Builder, IndexFileError, Utterances
 from common.data.keeping import made
 from common.data.manifest import read_sources, told_apart
 from common.data.shards import foreign, writing
@@ -112,6 +112,8 @@ def index(cfg: IndexConfig) -> int:
 def check(cfg: CheckConfig) -> int:
     """Names all recordings whose bytes are not those that were written; the exit status."""
     utterances = _data(cfg.sources)
+    for part in utterances.parts:
+        part.verify()
     damaged = [told for _, told in _damaged(utterances)]
     print(f"{len(utterances)} recordings read, {len(damaged)} damaged")
     return told(damaged)
@@ -179,5 +181,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    with config.reported(ManifestError, StoreError, OSError):
+    with config.reported(ManifestError, IndexFileError, StoreError, OSError):
         sys.exit(main(sys.argv[1:]))

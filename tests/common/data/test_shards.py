@@ -15,7 +15,7 @@ import soundfile
 from common.audio import waveform
 from common.data.digest import digest
 from common.data.entries import ManifestError
-from common.data.index import Builder, Utterances
+from common.data.index import Builder, IndexFileError, Utterances
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance, read_manifest, write_jsonl
 from common.data.shards import foreign, writing
@@ -143,6 +143,17 @@ def test_a_damaged_recording_is_lost_alone_named_and_repaired(manifest, tmp_path
     assert capsys.readouterr().out == "12 recordings read, 1 damaged\n"
     assert main(["repair", str(tmp_path / "out"), "--from", str(manifest)]) == 0
     assert main(["check", str(tmp_path / "out")]) == 0
+
+
+def test_a_check_reads_the_index_too(manifest, tmp_path):
+    write(manifest, tmp_path / "out")
+    assert main(["check", str(tmp_path / "out")]) == 0
+    path = tmp_path / "out/data.index"
+    content = bytearray(path.read_bytes())
+    for at in (70, 64 + 12 * 24 + 50, len(content) - 5):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises((IndexFileError, ValueError)):
+            main(["check", str(tmp_path / "out")])
 
 
 def tar_of(files: dict[str, bytes], path: Path) -> Path:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.files import blocks, stores
-from common.files.stores import Stored, StoreError
+from common.files.stores import OutageError, Stored, StoreError
 
 CONTENT = np.random.default_rng(0).bytes(1 << 20)
 
@@ -50,6 +50,17 @@ def test_a_part_that_is_not_there_is_an_error_of_its_own(asked):
     with pytest.raises(StoreError, match=r"s3://b/y\.tar, bytes 0-5: no such key"):
         lost.read()
     assert good.read() == CONTENT[5:10]
+
+
+def test_a_store_that_refuses_is_asked_once_and_ends_a_run(asked, monkeypatch):
+    def refused(file, start, size):
+        asked.append((start, size))
+        raise PermissionError("The provided token has expired.")
+
+    monkeypatch.setattr(stores, "read_range", refused)
+    with pytest.raises(OutageError, match=r"^s3://b/x\.tar, bytes 5-10: The provided token has expired\.$"):
+        part(5, 5).read()
+    assert len(asked) == 1
 
 
 def test_blocks_are_asked_for_once_and_the_oldest_go(asked, monkeypatch, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
+from common.data.shards.writing import write
 from common.recognition.inputs import find_recordings
 from common.recognition.recordings import read
 
@@ -40,6 +41,16 @@ def test_files_of_the_same_name_do_not_overwrite_each_other(files):
 def test_a_name_never_leads_out_of_the_folder(files, tmp_path, id, name):
     write_jsonl(tmp_path / "m.jsonl", [Utterance(id=id, audio=files[0], seconds=1.0, text="")])
     assert names(tmp_path / "m.jsonl") == [name]
+
+
+def test_data_sets_of_shards_are_inputs_too(files, tmp_path):
+    write_jsonl(tmp_path / "m.jsonl", [Utterance(id="u", audio=files[0], seconds=1.0, text="said")])
+    write(read_manifest(tmp_path / "m.jsonl").utterances, tmp_path / "shards")
+    for named in (tmp_path / "shards", tmp_path / "shards/data.index"):
+        found = find_recordings([named])
+        assert found.problems == []
+        assert [(item.name, item.reference) for item in found.items] == [("u", "said")]
+        assert len(read(found.items[0].source, sample_rate=16_000).samples_N) == 16_000
 
 
 def test_long_utterances_of_manifests_can_be_left_out(files, tmp_path):
