@@ -98,7 +98,7 @@ def electronic(text: str, language: Language) -> dict[int, Proposal]:
 
 
 def following(
-    text: str, position: int, language: Language, addresses: dict[int, Proposal]
+    text: str, language: Language, addresses: dict[int, Proposal], position: int
 ) -> tuple[int, list[Proposal]]:
     """The next place where something may stand that does not stand for itself, and what."""
     for m in _PIECE.finditer(text, position):
