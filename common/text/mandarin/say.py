@@ -41,10 +41,10 @@ def _two(number: str) -> str:
     return "两" if number == "2" else _counted(number)
 
 
-def number(m: re.Match[str], _: None) -> Readings:
+def number(m: re.Match[str], style: None) -> Readings:
     """12, 2个, 2024年, 12.50元, 8.5折, 12306"""
     written = m[0]
-    whole, _, decimals = written.partition(".")
+    whole, decimals = written.split(".") if "." in written else (written, "")
     yield reading("number", said := _counted(written))
     if written == "2":
         yield reading("two", "两")
@@ -57,12 +57,12 @@ def number(m: re.Match[str], _: None) -> Readings:
     yield reading("kept", None)
 
 
-def points(m: re.Match[str], _: None) -> Readings:
+def points(m: re.Match[str], style: None) -> Readings:
     """2.0.1, 2023.5.6"""
     yield reading("version", "点".join(map(_counted, m[0].split("."))))
 
 
-def date(m: re.Match[str], _: None) -> Readings:
+def date(m: re.Match[str], style: None) -> Readings:
     """2024-01-05, 2023.5.6, 5/20"""
     month, day = int(m["month"]), int(m["day"])
     if 1 <= month <= 12 and 1 <= day <= 31:
@@ -70,7 +70,7 @@ def date(m: re.Match[str], _: None) -> Readings:
         yield reading("date", f"{in_year}{cardinal(month)}月{cardinal(day)}日")
 
 
-def slash(m: re.Match[str], _: None) -> Readings:
+def slash(m: re.Match[str], style: None) -> Readings:
     """3/4, 血压120/80, 评分9.2/10"""
     top, bottom = m[1], m[2]
     if f"{top}{bottom}".isdecimal() and int(bottom[:15]):
@@ -80,7 +80,7 @@ def slash(m: re.Match[str], _: None) -> Readings:
         yield reading("marks", _counted(top))
 
 
-def colon(m: re.Match[str], _: None) -> Readings:
+def colon(m: re.Match[str], style: None) -> Readings:
     """15:30, 比分3:2, 1:7.25, 跑了2:05:30"""
     parts = [part for part in m.groups() if part]
     if len(parts) == 2:
@@ -105,19 +105,19 @@ def colon(m: re.Match[str], _: None) -> Readings:
     )
 
 
-def telephone(m: re.Match[str], _: None) -> Readings:
+def telephone(m: re.Match[str], style: None) -> Readings:
     """010-12345678, 400-820-8820"""
     yield reading("telephone", digits(re.sub(r"\D", "", m[0])))
 
 
-def money(m: re.Match[str], _: None) -> Readings:
+def money(m: re.Match[str], style: None) -> Readings:
     """¥12.50, $5, €3万, ¥50-80"""
     sign, first, last, large = m.groups()
     said = _amount(first) + (f"到{_amount(last)}" if last else "") + (large or "")
     yield reading("money", said + ("" if m.string.startswith(("元", "块"), m.end()) else SIGNS[sign][0][0]))
 
 
-def measure(m: re.Match[str], _: None) -> Readings:
+def measure(m: re.Match[str], style: None) -> Readings:
     """5kg, 20%, 38℃, 8k"""
     number, unit = m[1], m[2]
     if unit in "kK":
@@ -130,19 +130,19 @@ def measure(m: re.Match[str], _: None) -> Readings:
             yield reading("measure two", form.format("两"))
 
 
-def percents(m: re.Match[str], _: None) -> Readings:
+def percents(m: re.Match[str], style: None) -> Readings:
     """10-15%"""
     of = UNITS[m[3]][0]
     yield reading("percents", f"{of.format(_counted(m[1]))}到{of.format(_counted(m[2]))}")
 
 
-def sign(m: re.Match[str], _: None) -> Readings:
+def sign(m: re.Match[str], style: None) -> Readings:
     """-5, 3+2=5, x>5, 元/人"""
     for said, kind in SIGNS[m[0].strip()]:
         yield reading(kind, said)
     yield reading("kept", None)
 
 
-def electronic(m: re.Match[str], _: None) -> Readings:
+def electronic(m: re.Match[str], style: None) -> Readings:
     """www.baidu.com → www点baidu点com"""
     yield reading("electronic", re.sub(r"\d+", lambda number: digits(number[0]), m[0]).replace(".", "点"))
