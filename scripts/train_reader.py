@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
-from common.text.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings
+from common.text.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings, named_words
 from common.text.english import electronic, reader
 from common.text.english.say import TABLES
 from common.text.english.style import Style
@@ -237,14 +237,15 @@ def train(
     scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
-    known: dict[int, KnownWords[str]] = {}
+    known: dict[int, KnownWords[tuple[str, ...]]] = {}
     rows = []
     counted: Counter[str] = Counter()
     for text, found, classes in data:
-        context = Surroundings(text, known.setdefault(id(classes), KnownWords(classes, str)))
+        context = Surroundings(text, known.setdefault(id(classes), named_words(classes)))
         for place, before in way(text, found):
             if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
-                features = [[*context.features(place.position, p.stop, before), *p.own] for p in place.proposals]
+                ahead = context.ahead(place.position, before)
+                features = [[*ahead, *context.behind(place.position, p.stop, before), *p.own] for p in place.proposals]
                 rows.append((features, place))
                 counted.update({f for fs in features for f in fs})
     problem = Problem()
@@ -258,7 +259,8 @@ def train(
 
 def written(weights: dict[str, dict[str, int]]) -> str:
     """The file of the weights: the names of all parts, then a row a feature with pairs of a part's place and weight."""
-    parts = sorted({part for row in weights.values() for part in row})
+    often = Counter(part for row in weights.values() for part in row)
+    parts = sorted(often, key=lambda part: (-often[part], part))  # short numbers for what is frequent
     places = {part: i for i, part in enumerate(parts)}
     lines = ["# parts; feature\tplace of a part and its weight, and so on", "\t".join(parts)]
     for feature in sorted(weights):

@@ -19,14 +19,14 @@ from common.text.token import Token
 class Explanation:
     """Tokens, classes and readings of English texts."""
 
-    texts: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT")]
+    texts: Annotated[tuple[str, ...], Positional, arg(metavar="TEXT")] = ()
     """Texts to explain."""
     reader: Literal["voice", "labels"] = "voice"
     """Use of the words: a voice, which needs spelled capitals, or the labels of a recogniser."""
     readings: Path | None = None
     """TOML or JSON file of readings of your own, in the tables words (SQL = "sequel") and units (kn = "knot")."""
-    why: bool = False
-    """Readings that each token could have, with their scores and the three features that decided."""
+    why: Annotated[tuple[str, ...], arg(metavar="TEXT")] = ()
+    """Texts whose tokens are explained, too: the readings that each could have, their scores, and what decided."""
 
 
 _VOICE = Style(for_voice=True)
@@ -34,21 +34,28 @@ _VOICE = Style(for_voice=True)
 
 def main(cfg: Explanation) -> None:
     """Prints a table for each text and what is said. Raises ConfigError if there is none."""
-    if not cfg.texts:
+    if not cfg.texts + cfg.why:
         raise config.ConfigError("no texts: name some, in quotes; see --help")
     own = read_readings(cfg.readings) if cfg.readings else Readings()
     readings, units = dict(own.words), dict(own.units)
-    for text in cfg.texts:
+    for text in cfg.texts + cfg.why:
         if cfg.reader == "voice":
             found = voice_tokens(text, readings=readings, units=units)
             said = spoken_english(text, readings=readings, units=units)
         else:
             found, said = label_tokens(text, readings=readings), normalize_english(text, readings=readings)
         print(explained(found))
-        for written, reasons in why("".join(token.written for token in found), _VOICE) if cfg.why else ():
+        for written, reasons in why("".join(token.written for token in found), _VOICE) if text in cfg.why else ():
             print(f"{written!r}: " + ", ".join(f"{said} {score}" for said, score in reasons.readings[:6]))
             print("    by " + ", ".join(f"{feature} {weight:+}" for feature, weight in reasons.deciding))
         print(f"→ {said}\n")
+    if cfg.why:
+        print(_FEATURES)
+
+
+_FEATURES = """\
+w= the word, s= its shape or sign, p= n= the word before and behind (p: n: its class, pp= nn= two words, pn= one on
+either side, p2= n2= the second), < > what stands against it or within eight words, k= the last class, all: anywhere"""
 
 
 def explained(found: list[Token]) -> str:

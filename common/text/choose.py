@@ -6,6 +6,8 @@ integers, so that the choice is the same on every machine; `scripts/train_reader
 """
 
 import re
+import sys
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
@@ -15,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 _HAN = "㐀-䶿一-鿿"  # of which every character is a word
 _WORD = re.compile(rf"[{_HAN}]|[^\W\d_{_HAN}]+(?:'[^\W\d_{_HAN}]+)*|\d+(?:[.,]\d+)*|[^\w\s]|_")
 _NEAR, _STEM = 8, 6  # words on either side that count, and letters of each
-Item = TypeVar("Item")
+Sum = TypeVar("Sum")
 
 
 class SpokenForm(NamedTuple):
@@ -64,35 +66,34 @@ def read_weights(path: Path) -> dict[str, Row]:
     return weights
 
 
-class _Word(NamedTuple, Generic[Item]):
+class _Word(NamedTuple, Generic[Sum]):
     """A word of the context, and its features at each place where it may stand."""
 
     stem: str
     form: str
-    behind: tuple[Item, ...]
-    before: tuple[Item, ...]
-    near_behind: tuple[Item, ...]
-    near_before: tuple[Item, ...]
+    behind: Sum
+    before: Sum
+    near_behind: Sum
+    near_before: Sum
 
 
-class KnownWords(Generic[Item]):
-    """Words and what is looked up for their features: weights, where a text is read, or their names.
+class KnownWords(Generic[Sum]):
+    """Words and the sums of what their features are worth: weights, where a text is read, or their names.
 
-    `joined` makes one of what is looked up together.
+    `worth` gives what one feature adds; `nothing` is what none adds.
     """
 
-    def __init__(
-        self,
-        classes: Mapping[str, Sequence[str]],
-        look: Callable[[str], Item | None],
-        joined: Callable[[list[Item]], Iterable[Item]] = tuple,
-    ) -> None:
+    def __init__(self, classes: Mapping[str, Sequence[str]], worth: Callable[[str], Sum], nothing: Sum) -> None:
         self.classes = classes
-        self.look = look
-        self._joined = joined
-        self.word = lru_cache(maxsize=16384)(self._described)
+        self.worth = worth
+        self.nothing = nothing
+        self.word = lru_cache(maxsize=4096)(self._described)
 
-    def _described(self, word: str) -> _Word[Item]:
+    def total(self, names: Iterable[str]) -> Sum:
+        """What some features add together."""
+        return sum(map(self.worth, names), self.nothing)  # type: ignore[call-overload]
+
+    def _described(self, word: str) -> _Word[Sum]:
         small, stem = word.lower(), _stem(word)
         found = list(self.classes.get(small, ()))
         if small.endswith("s") and not found:
@@ -102,14 +103,20 @@ class KnownWords(Generic[Item]):
         return _Word(
             stem,
             form,
-            self._looked([f"n={stem}", *(f"n:{name}" for name in (*found, form))]),
-            self._looked([f"p={stem}", *(f"p:{name}" for name in (*found, form))]),
-            self._looked([f">{name}" for name in near]),
-            self._looked([f"<{name}" for name in near]),
+            self.total([f"n={stem}", *(f"n:{name}" for name in (*found, form))]),
+            self.total([f"p={stem}", *(f"p:{name}" for name in (*found, form))]),
+            self.total([f">{name}" for name in near]),
+            self.total([f"<{name}" for name in near]),
         )
 
-    def _looked(self, features: list[str]) -> tuple[Item, ...]:
-        return tuple(self._joined([item for feature in features if (item := self.look(feature)) is not None]))
+
+def named_words(classes: Mapping[str, Sequence[str]]) -> KnownWords[tuple[str, ...]]:
+    """Words whose features are worth their names."""
+
+    def named(name: str) -> tuple[str, ...]:
+        return (name,)
+
+    return KnownWords(classes, named, ())
 
 
 class Before(NamedTuple):
@@ -158,92 +165,93 @@ class Repeated:
         return Chosen(position + known[0], *known[1:])
 
 
-class Surroundings(Generic[Item]):
-    """A text in words, and the features of its places."""
+class Surroundings(Generic[Sum]):
+    """A text in words, and what the features of its places add."""
 
-    def __init__(self, text: str, words: KnownWords[Item]) -> None:
+    def __init__(self, text: str, words: KnownWords[Sum]) -> None:
         self.text = text
         found = list(_WORD.finditer(text))
         self._starts = [m.start() for m in found]
         self._words = [words.word(m[0]) for m in found]
-        self._look = words.look
+        self._known = words
         self._general = ["all", "loud"] if text.isupper() else ["all"]
 
-    def features(self, start: int, stop: int, before: Before) -> list[Item]:
-        """What stands around text[start:stop]."""
-        return self.ahead(start, before) + self.behind(start, stop, before)
-
-    def ahead(self, start: int, before: Before) -> list[Item]:
+    def ahead(self, start: int, before: Before) -> Sum:
         """What stands before text[start:], and what was chosen there."""
-        text, words, look = self.text, self._words, self._look
+        text, words = self.text, self._words
         first = bisect_left(self._starts, start)
         against = start and not text[start - 1].isspace()
         names = [*self._general, f"k={before.kind}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
-        found: list[Item] = []
-        if first:
-            ahead = words[first - 1]
-            found += ahead.before
-            if first > 1:
-                names += (f"pp={words[first - 2].stem} {ahead.stem}", f"p2={words[first - 2].stem}")
-            for word in words[max(0, first - _NEAR) : first]:
-                found += word.near_before
-        else:
-            names.append("p=^")
-        found += (item for name in names if (item := look(name)) is not None)
-        return found
+        if not first:
+            return self._known.total([*names, "p=^"])
+        ahead = words[first - 1]
+        if first > 1:
+            names += (f"pp={words[first - 2].stem} {ahead.stem}", f"p2={words[first - 2].stem}")
+        near = [word.near_before for word in words[max(0, first - _NEAR) : first]]
+        return sum(near, ahead.before) + self._known.total(names)  # type: ignore[call-overload]
 
-    def behind(self, start: int, stop: int, before: Before) -> list[Item]:
+    def behind(self, start: int, stop: int, before: Before) -> Sum:
         """What stands behind text[start:stop], and on both sides."""
-        text, words, look = self.text, self._words, self._look
-        first, next_ = bisect_left(self._starts, start), bisect_left(self._starts, stop)
+        text, words = self.text, self._words
+        next_ = bisect_left(self._starts, stop)
         names = [f">{edge(text[stop])}" if stop < len(text) else ">$"]
         if (same := before.signs.get(text[start:stop])) is not None:
             names.append(f"same={same}")
-        found: list[Item] = []
-        if next_ < len(words):
-            behind = words[next_]
-            found += behind.behind
-            if next_ + 1 < len(words):
-                names += (f"nn={behind.stem} {words[next_ + 1].stem}", f"n2={words[next_ + 1].stem}")
-            for word in words[next_ : next_ + _NEAR]:
-                found += word.near_behind
-            if first:
-                ahead = words[first - 1]
-                names += (f"pn={ahead.stem} {behind.stem}", f"pn:{ahead.form} {behind.form}")
-        else:
-            names.append("n=$")
-        found += (item for name in names if (item := look(name)) is not None)
-        return found
+        if next_ >= len(words):
+            return self._known.total([*names, "n=$"])
+        behind = words[next_]
+        if next_ + 1 < len(words):
+            names += (f"nn={behind.stem} {words[next_ + 1].stem}", f"n2={words[next_ + 1].stem}")
+        if first := bisect_left(self._starts, start):
+            ahead = words[first - 1]
+            names += (f"pn={ahead.stem} {behind.stem}", f"pn:{ahead.form} {behind.form}")
+        near = [word.near_behind for word in words[next_ : next_ + _NEAR]]
+        return sum(near, behind.behind) + self._known.total(names)  # type: ignore[call-overload]
 
 
 class Chooser:
-    """Weights of parts by feature, and classes of words."""
+    """Weights of parts by feature, and classes of words.
+
+    The weights of a feature are one long integer, 16 bits a part, so that those of many features are added at once.
+    """
 
     def __init__(self, weights: Mapping[str, Row], classes: Mapping[str, Sequence[str]]) -> None:
         self.weights = weights
-        self._words = KnownWords(classes, weights.get, _joined)
+        self._places = {part: i for i, part in enumerate(sorted({part for row in weights.values() for part in row}))}
+        self._signs = int.from_bytes(array("H", [1 << 15] * (len(self._places) + 1)).tobytes(), sys.byteorder)
+        rows = {feature: self._packed(row) for feature, row in weights.items()}
+        self._worth = lambda feature: rows.get(feature, 0)
+        self._words = KnownWords(classes, self._worth, 0)
+        self._where: dict[tuple[str, ...], tuple[int, ...]] = {}
 
-    def context(self, text: str) -> Surroundings[Row]:
+    def _packed(self, row: Row) -> int:
+        return sum(weight << 16 * self._places[part] for part, weight in row.items())
+
+    def _parts(self, parts: tuple[str, ...]) -> tuple[int, ...]:
+        """Where the weights of some parts stand; those that have none are behind the last."""
+        found = self._where.get(parts)
+        if found is None:
+            found = self._where[parts] = tuple(self._places.get(part, len(self._places)) for part in parts)
+        return found
+
+    def context(self, text: str) -> Surroundings[int]:
         """`text` in words, to choose readings in it."""
         return Surroundings(text, self._words)
 
-    def choose(self, context: Surroundings[Row], start: int, proposals: Iterable[Proposal], before: Before) -> Chosen:
+    def choose(self, context: Surroundings[int], start: int, proposals: Iterable[Proposal], before: Before) -> Chosen:
         """The reading with the highest score; of several, the first."""
         best, highest = None, -(1 << 60)
-        proposals = list(proposals)
-        needed = {part: 0 for proposal in proposals for reading in proposal.readings for part in reading.parts}
-        _add(needed, context.ahead(start, before))
-        around: dict[int, dict[str, int]] = {}
+        signs, length, ahead = self._signs, 2 * len(self._places) + 2, context.ahead(start, before)
+        around: dict[int, int] = {}
         for stop, own, readings in proposals:
             if stop not in around:
-                around[stop] = needed.copy()
-                _add(around[stop], context.behind(start, stop, before))
-            scores = around[stop].copy()
-            _add(scores, [row for feature in own if (row := self.weights.get(feature))])
+                around[stop] = ahead + context.behind(start, stop, before)
+            total = sum(map(self._worth, own), around[stop])
+            weights = memoryview(((total + signs) ^ signs).to_bytes(length, sys.byteorder)).cast("h")
             for parts, said in readings:
                 score = 0
-                for part in parts:
-                    score += scores[part]
+                for place in self._where.get(parts) or self._parts(parts):
+                    score += weights[place]
                 if score > highest:
                     best, highest = Chosen(stop, parts, said), score
         assert best is not None
@@ -251,10 +259,10 @@ class Chooser:
 
     def why(self, text: str, start: int, proposals: Sequence[Proposal], before: Before) -> "Why":
         """All readings of a place with their scores, and the features that told the first from the second."""
-        named = Surroundings(text, KnownWords(self._words.classes, str))
+        named = Surroundings(text, named_words(self._words.classes))
         scored: list[tuple[int, str, dict[str, int]]] = []
         for stop, own, readings in proposals:
-            features = [*named.features(start, stop, before), *own]
+            features = [*named.ahead(start, before), *named.behind(start, stop, before), *own]
             for parts, said in readings:
                 weights: dict[str, int] = {}
                 for feature in features:
@@ -276,25 +284,6 @@ class Why(NamedTuple):
 
     readings: list[tuple[str, int]]
     deciding: list[tuple[str, int]]
-
-
-def _add(scores: dict[str, int], rows: Iterable[Row]) -> None:
-    """Adds to the scores of parts their weights in some rows."""
-    parts = scores.keys()
-    for row in rows:
-        for part in parts & row.keys():
-            scores[part] += row[part]
-
-
-def _joined(rows: list[Row]) -> list[Row]:
-    """One row of several."""
-    if len(rows) < 2:
-        return rows
-    weights: dict[str, int] = {}
-    for row in rows:
-        for part, weight in row.items():
-            weights[part] = weights.get(part, 0) + weight
-    return [weights]
 
 
 @cache

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from common.text.choose import Before, Chooser, Chosen, Proposal, Repeated, Row, SpokenForm, Surroundings
+from common.text.choose import Before, Chooser, Chosen, Proposal, Repeated, SpokenForm, Surroundings
 
 
 class Token(NamedTuple):
@@ -20,7 +20,7 @@ Following = Callable[[int], tuple[int, list[Proposal]]]
 
 def read(text: str, following: Following, model: Callable[[], Chooser]) -> Iterator[Token]:
     """All of `text` in tokens from left to right: at each place a grammar proposes, and the model chooses."""
-    context: Surroundings[Row] | None = None
+    context: Surroundings[int] | None = None
     repeated, position, before = Repeated(text), 0, Before()
     ahead: tuple[int, list[Proposal]] = (-1, [])
 

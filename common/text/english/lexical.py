@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from common.text.choose import Proposal, SpokenForm, edge
-from common.text.english import words
+from common.text.english import electronic, words
 from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import Style
 from common.text.shapes import beside, matched, reading, shape
@@ -20,16 +20,7 @@ _SLASHED = (
 )
 _SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
 _WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
-_REFERRED = re.compile(
-    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
-)
 _GOES_ON = re.compile(r"\.(?:,|\s+[a-z])")
-_MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
-_AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
-_VERSE = re.compile(r"\.?\s\d+:\d")
-_CHAPTER = re.compile(r"\.?\s\d")
-_LABELLED = re.compile(r"\.?:|\s?\d")
-_APPLIED = re.compile(r"\(|[²³^]|\s?[θαβγφψωπ]|\s[a-z](?![\w'])")
 _GREEK = re.compile(r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.\s?){1,9}[A-Za-z](?:\.|(?!\w))|(?:[A-Za-z]\.){2,9}")
 _CAPITALS = re.compile(r"([A-Z]{2,})('?s|'d|'ed|'ing|ed|ing)?(?![A-Za-z])")
@@ -53,6 +44,7 @@ CAPITALS = (
 LETTERS = (
     shape("mixed", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", words.mixed_case),
     shape("mixed", r"([a-zA-Z])([A-Z])(?![A-Za-z])()", words.mixed_case),
+    shape("mixed", r"[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z][a-z]{2,}(?![A-Za-z])", electronic.variable),
     shape("chords", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", words.chords),
     shape("function", r"([fghFGPEO])('{0,2})(?=\([^()\n]{1,20}\))", words.function),
     shape("derivative", r"d([a-z])/d([a-z])(?![\w/])", words.derivative),
@@ -76,19 +68,8 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
         return [Proposal(stop, [], [SpokenForm(("word",), None)])]
     own = [f"w={word.lower()}", f"s={_case(word)}"]
     plain = [SpokenForm(("word",), None)]
-    ahead = text[max(0, position - 3) : position]
-    follows = words.Follows(
-        number=ahead[-1:].isdigit(),
-        zone=bool(_AT_HOURS.search(text[max(0, position - 5) : position])),
-        per=text.startswith("/", stop),
-        dimension=bool(_MEASURED.search(ahead)),
-        reference=bool(_REFERRED.match(text, stop)),
-        verse=bool(_VERSE.match(text, stop) or (word != "Is" and _CHAPTER.match(text, stop))),
-        label=bool(_LABELLED.match(text, stop)),
-        function=bool(_APPLIED.match(text, stop)),
-        amount=any(map(str.isdecimal, text[max(0, position - 12) : position])),
-    )
-    plain += words.abbreviations(word, style, dot=False, follows=follows)
+    place = words.Place(text, position, stop)
+    plain += words.abbreviations(word, style, dot=False, place=place)
     if word.lower() in ("dr", "mr", "mrs") and len(plain) > 1:
         del plain[0]
     plain += _letters(text, position, stop, word, style)
@@ -102,15 +83,19 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
         own.append(f"s={word}{beside(text, position, stop)}")
     found.insert(0, Proposal(stop, own, plain))
     if text.startswith(".", stop):
-        dotted = words.abbreviations(word, style, dot=True, follows=follows)
+        dotted = words.abbreviations(word, style, dot=True, place=place)
         if dotted:
             too = "too" if words.is_word_too(word) else ""
             behind = next((c for c in text[stop + 1 : stop + 4] if not c.isspace()), "$")
             own += (f"entry {too}", f"entry {too}{edge(behind)}")
             found.append(Proposal(stop + 1, own, dotted))
             found[0] = found[0]._replace(own=own)
-    found += _with_signs(text, position, style, own)
+    if not (word[1:].islower() and text[stop : stop + 1] in _ENDS and word[0] not in "xX"):
+        found += _with_signs(text, position, style, own)
     return found
+
+
+_ENDS = frozenset(["", *" ,;:!?)\n\t"])
 
 
 def _letters(text: str, position: int, stop: int, word: str, style: Style) -> list[SpokenForm]:
@@ -137,7 +122,7 @@ def _spelled(
     text: str, position: int, stop: int, word: str, style: Style, own: list[str]
 ) -> tuple[list[SpokenForm], list[str], list[Proposal]]:
     """The letters of what stands in capitals or may be no word, its features, and pieces of other lengths."""
-    capitals = _CAPITALS.match(text, position) if style.for_voice else None
+    capitals = _CAPITALS.match(text, position) if style.for_voice and word[0].isupper() else None
     if capitals:
         looks = words.looks(capitals[1])
         if _is_loud(text):
@@ -154,7 +139,7 @@ def _spelled(
 
 def _numerals(text: str, position: int, stop: int, own: list[str]) -> tuple[list[SpokenForm], list[Proposal]]:
     """What a Roman numeral says, and with what stands against it."""
-    numeral = _NUMERAL.match(text, position)
+    numeral = _NUMERAL.match(text, position) if text[position] in "IVXLCDMivxlcdm" else None
     readings = words.numerals(numeral[1], "'s" if numeral[2] else "") if numeral else []
     if not numeral or not readings:
         return [], []

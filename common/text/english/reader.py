@@ -11,7 +11,6 @@ from common.text.choose import (
     Chosen,
     Proposal,
     Repeated,
-    Row,
     SpokenForm,
     Surroundings,
     Why,
@@ -51,7 +50,7 @@ def tokens(text: str, style: Style) -> list[Token]:
 def _tokens(text: str, style: Style) -> Iterator[Token]:
     has_address = bool(electronic.AHEAD.search(text))
     given = sorted(style.given)
-    context: Surroundings[Row] | None = None
+    context: Surroundings[int] | None = None
     repeated, position, before, follows_word = Repeated(text), 0, Before(), False
     while position < len(text):
         token = style.given.get(position) if given else None
@@ -101,7 +100,7 @@ def _own(text: str, position: int, style: Style, follows_word: bool) -> Token | 
 
 def _chosen(
     text: str,
-    context: Surroundings[Row],
+    context: Surroundings[int],
     position: int,
     style: Style,
     before: Before,

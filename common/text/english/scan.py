@@ -35,7 +35,7 @@ _EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER}|\d{{1,3}}(?: \d{{3}}){{1,9}}(?!\d))"
 _MAGNITUDE = (
     rf"(?:[\s-]?(?P<%s>(?:{LARGE})\b|(?:mn|mln|mill?|mio"
-    r"|bil|bln|lakhs?|crores?|cr|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w'])))?"
+    r"|bil|bln|lakhs?(?:\scrores?)?|crores?|cr|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w'])))?"
 )
 _SIGN = rf"(?P<sign>(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|{either(_SIGNS)}|(?:{either(_CODES)})(?=[\s\d]))(?:(?<=[a-z])\.)?"
 _MONEY = (
@@ -171,16 +171,17 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
 
 
 def _is_sign(text: str, start: int, stop: int) -> bool:
-    """Whether a sign may be said: a stop and a colon only against numbers."""
+    """Whether a sign may be said: a colon only against numbers, a stop against what is no space, too."""
     if text[start] in ".:":
-        return "9" in beside(text, start, stop)
+        around = beside(text, start, stop)
+        return "9" in around or (text[start] == "." and around[1] == "a" and around[0] in "a)]")
     ahead, behind = text[start - 1 : start], text[stop : stop + 1]
     return text[start:stop] != "-" or not ((ahead.islower() and behind.islower()) or "-" in (ahead, behind))
 
 
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(
-    r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))(?:[a-z]+|[A-Z][a-z]{2,})(?:'[a-z]+)*(?=[\s,;:!?]|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
+    r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
     rf"|{_STOP.pattern}"
 )
 """Spaces and words that may be read otherwise only if a table has them."""

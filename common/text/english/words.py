@@ -2,14 +2,15 @@
 
 import re
 from collections import defaultdict
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from common.text import pronounce
 from common.text.choose import SpokenForm, read_table
 from common.text.english.quantities import CURRENCIES, units
 from common.text.english.say import POWERS, TABLES
-from common.text.english.style import Style
+from common.text.english.style import LETTER_A, Style
 from common.text.numbers import cardinal, digits, ordinal, year
 from common.text.roman import is_roman, roman
 from common.text.shapes import Readings, reading
@@ -51,59 +52,72 @@ SYMBOLS = {row[0]: row[1] for row in read_table(TABLES / "signs.tsv") if len(row
 ALONE = frozenset(row[0] for row in read_table(TABLES / "units.tsv") if "alone" in row[-1])
 
 
-class Follows(NamedTuple):
-    """What stands beside a word: behind it a number or a letter, a colon, a variable; against it a number, a mark."""
+class Place(NamedTuple):
+    """Where a word stands, to be asked what is beside it."""
 
-    number: bool = False
-    dimension: bool = False
-    per: bool = False
-    reference: bool = False
-    verse: bool = False
-    zone: bool = False
-    label: bool = False
-    function: bool = False
-    amount: bool = False
+    text: str
+    start: int
+    stop: int
+
+    def ahead(self, characters: int) -> str:
+        """So many characters before the word."""
+        return self.text[max(0, self.start - characters) : self.start]
 
 
-NOTHING = Follows()
-_NEEDED = {
-    "reference": "reference", "references": "reference", "book": "reference", "label": "label", "function": "function",
-    "dimension": "dimension", "zone": "zone",
-}  # fmt: skip
+NOWHERE = Place("", 0, 0)
+_REFERRED = re.compile(
+    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
+)
+_MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
+_AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
+_VERSE, _CHAPTER = re.compile(r"\.?\s\d+:\d"), re.compile(r"(?<!Is)\.?\s\d")
+_LABELLED = re.compile(r"\.?:|\s?\d")
+_APPLIED = re.compile(r"\(|[²³^]|\s?[θαβγφψωπ]|\s[a-z](?![\w'])")
+_BESIDE: dict[str, Callable[[Place], object]] = {
+    "reference": lambda place: _REFERRED.match(place.text, place.stop),
+    "book": lambda place: _VERSE.match(place.text, place.stop) or _CHAPTER.match(place.text, place.stop),
+    "label": lambda place: _LABELLED.match(place.text, place.stop),
+    "function": lambda place: _APPLIED.match(place.text, place.stop),
+    "dimension": lambda place: _MEASURED.search(place.ahead(3)),
+    "zone": lambda place: _AT_HOURS.search(place.ahead(5)),
+    "amount": lambda place: any(map(str.isdecimal, place.ahead(12))),
+}
+"""What a class of abbreviations needs beside it: behind it a number, a colon, a variable; against it a mark."""
+_BESIDE["references"] = _BESIDE["reference"]
 _BEHIND_DIGITS = frozenset(["title", "zone", "letters", "month", "per", "message", "unit", "medical"])
 
 
-def abbreviations(written: str, style: Style, *, dot: bool, follows: Follows = NOTHING) -> list[SpokenForm]:
-    """What a word, with or without its dot, may stand for before what follows; one reading for the same words."""
+def abbreviations(written: str, style: Style, *, dot: bool, place: Place = NOWHERE) -> list[SpokenForm]:
+    """What a word, with or without its dot, may stand for at its place; one reading for the same words."""
     found: dict[str, SpokenForm] = {}
     for entry in ENTRIES.get(written.lower(), ()):
-        if (dot or not entry.has_dot) and entry.is_written(written) and _fits(entry, dot, follows):
-            said = _letters(entry.said, style) if entry.kind in ("letters", "medical") else entry.said
-            if said not in found or entry.kind in _NEEDED:
-                found[said] = reading(f"{entry.kind} a:{entry.said.replace(' ', '_')}", said)
+        if (dot or not entry.has_dot) and entry.is_written(written) and _fits(entry, dot, place):
+            form = _form(entry, style.for_voice)
+            if form.said not in found or entry.kind in _BESIDE:
+                found[str(form.said)] = form
     readings = list(found.values())
-    if written in ALONE and not (dot or follows.number) and (len(written) > 1 or follows.per):
+    is_per = len(written) > 1 or place.text.startswith("/", place.stop)
+    if written in ALONE and is_per and not (dot or place.ahead(1).isdigit()):
         for unit in units(written, style):
             if unit.kind == "unit":
                 readings += [reading("unit several", unit.several), reading("unit one", unit.one)]
     return readings
 
 
-def _fits(entry: Abbreviation, dot: bool, follows: Follows) -> bool:
+def _fits(entry: Abbreviation, dot: bool, place: Place) -> bool:
     """Whether what stands beside an abbreviation is what its class needs."""
-    if entry.kind == "book" and not (dot or follows.verse):
+    if place.ahead(1).isdigit() and entry.kind not in _BEHIND_DIGITS:
         return False
-    if entry.written == "x" and not follows.reference:
-        return False
-    if entry.said == "per month" and not follows.amount:
-        return False
-    if follows.number and entry.kind not in _BEHIND_DIGITS:
-        return False
-    return entry.kind not in _NEEDED or getattr(follows, _NEEDED[entry.kind])
+    needed = "reference" if entry.written == "x" else "amount" if entry.said == "per month" else entry.kind
+    return needed not in _BESIDE or (needed == "book" and dot) or bool(_BESIDE[needed](place))
 
 
-def _letters(said: str, style: Style) -> str:
-    return " ".join(style.letters(word) if word == "a" else word for word in said.split())
+@cache
+def _form(entry: Abbreviation, for_voice: bool) -> SpokenForm:
+    said = entry.said
+    if for_voice and entry.kind in ("letters", "medical"):
+        said = re.sub(r"\ba\b", LETTER_A, said)
+    return reading(f"{entry.kind} a:{entry.said.replace(' ', '_')}", said)
 
 
 def initials(m: re.Match[str], style: Style) -> Readings:

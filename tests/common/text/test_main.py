@@ -24,7 +24,7 @@ def test_labels_and_own_readings_are_explained(capsys, tmp_path):
 
 
 def test_readings_are_explained_by_their_scores(capsys):
-    main(Explanation(texts=("the 24-7 diner",), why=True))
+    main(Explanation(why=("the 24-7 diner",)))
     printed = capsys.readouterr().out
     assert "'24'" in printed
     assert "\n    by " in printed
