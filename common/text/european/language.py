@@ -28,9 +28,9 @@ class Language:
         """Rows by kind and by what is written."""
         self.memory: Memory = {}
         """Readings of matches in this language."""
-        path = TABLES / f"{code}.tsv"
-        for kind, written, *said in read_table(path) if path.is_file() else ():
-            self.rows[kind][written].append(said)
+        for path in (TABLES / "all.tsv", TABLES / f"{code}.tsv"):
+            for kind, written, *said in read_table(path) if path.is_file() else ():
+                self.rows[kind][written].append(said)
 
     def said(self, kind: str, written: str) -> str:
         """What the table says of something; "" where it has none."""
@@ -44,6 +44,10 @@ class Language:
         """A pattern of all that is written of some kinds."""
         return either({written for kind in kinds for written in self.rows[kind]}) or "(?!)"
 
+    def firsts(self, kind: str) -> str:
+        """What is written of a kind begins with one of these."""
+        return "".join({written[0] for written in self.rows[kind]})
+
     @cached_property
     def shorts(self) -> dict[str, list[SpokenForm]]:
         """What a short form may stand for, by how it is written, without its spaces."""
@@ -52,7 +56,11 @@ class Language:
             for written, rows in self.rows[kind].items():
                 forms = [written, f"{written}."] if kind in ("day", "reference") else [written]
                 for form in {form.replace(" ", "") for form in forms}:
-                    for short in {form, form[0].upper() + form[1:]} if kind not in ("unit", "currency") else {form}:
+                    for short in (
+                        {form, form[0].upper() + form[1:]}
+                        if len(form.rstrip(".")) > 1 and kind not in ("unit", "currency")
+                        else {form}
+                    ):
                         for said in rows:
                             self._add(found[short], kind, said[0])
         return dict(found)
@@ -73,7 +81,7 @@ class Language:
         """A pattern of the short forms, the longest first, their spaces as they may be missing."""
         spaced = {written for kind in _SHORT for written in self.rows[kind] if " " in written}
         known = {*self.shorts, *spaced, *(written[0].upper() + written[1:] for written in spaced)}
-        return re.compile(rf"(?:{either(known).replace(chr(92) + ' ', ' ?') or '(?!)'})(?![^\W_])")
+        return re.compile(rf"(?:{either(known).replace(chr(92) + ' ', ' ?') or '(?!)'})(?![^\W\d_])(?:(?<=\W)|(?!\d))")
 
     @cached_property
     def first_words(self) -> frozenset[str]:
@@ -116,6 +124,12 @@ class Language:
         return frozenset(self.said("gender", "label").split())
 
     @cached_property
+    def of_months(self) -> re.Pattern[str]:
+        """What stands behind a day: a month, and other days before it."""
+        months = either([*self.listed("months"), *self.rows["month"]]) or "(?!)"
+        return re.compile(rf"(?:\s?[-–,]\s?\d{{1,2}}|\s[^\W\d_]{{1,2}}\s\d{{1,2}})*\s(?:de\s)?(?:{months})(?!\w)")
+
+    @cached_property
     def abbreviated(self) -> re.Pattern[str]:
         """What ends in an abbreviation that a sentence goes on behind."""
         last = {"usw.", "etc.", "ecc.", "enz.", "EE. UU.", "Jh."}
@@ -155,11 +169,6 @@ def _language(code: str) -> Language:
 # ---------------------------------------------------------------------------------------------------------------------
 # Ends of sentences
 
-_STARTERS = re.compile(
-    "(?:der|die|das|ein|eine|er|sie|es|wir|ich|ihr|dann|da|doch|aber|und|oder|so|auch|nun|als|wenn|am|im|in|an|auf|danach"
-    "|jetzt|hier|dort|nach|vor|bei|mit|wer|was|wo|wie|warum|ja|nein|man|dies|diese|dieser|den|dem|zum|zur|vom)",
-    re.IGNORECASE,
-)
 _AHEAD_OF_ANOTHER = re.compile(r"\s*\w+\s\d{1,2}\.")
 
 
@@ -173,7 +182,9 @@ def is_ordinal(before: str, word: str, name: str, after: str = "") -> bool:
         return True
     if code not in WITH_ORDINAL_DOT or not re.search(r"(?<![\w.,:])\d{1,2}\.\Z", before[-8:]):
         return False
-    return not _STARTERS.fullmatch(word) if code == "de" else not word[:1].isupper()
+    language = language_of(name)
+    starters = language.said("class", "starter").split() if language else ()
+    return word.lower() not in starters if code == "de" else not word[:1].isupper()
 
 
 def is_abbreviation(before: str, name: str, after: str = "") -> bool:

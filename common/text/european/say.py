@@ -11,9 +11,10 @@ from common.text.european.numbers import (
     Forms,
     agreed,
     counted,
+    declined,
     figures,
     gender,
-    genitive,
+    noun_behind,
     of_many,
     ordinals,
     year,
@@ -22,17 +23,9 @@ from common.text.numbers import in_words
 from common.text.roman import is_roman, roman
 from common.text.shapes import Readings, reading
 
-_NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]{1,30}(?:-[^\W\d_]{1,12})?)(?![\w'’])")
-
 
 def _each(forms: Forms) -> Readings:
     return (reading(parts, said) for parts, said in forms.items())
-
-
-def noun_behind(text: str, position: int) -> str:
-    """The word behind a place, "" where there is none."""
-    noun = _NOUN.match(text, position)
-    return noun[1] if noun else ""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -51,15 +44,35 @@ def number(m: re.Match[str], language: Language) -> Readings:
         return
     value = int(plain[:15])
     noun = noun_behind(m.string, m.end())
-    yield from _each(
-        {part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"} if noun else {}
-    )
+    if value == 1 and code == "de" and (adjective := _ADJECTIVE.match(m.string, m.end())):  # 1 neue Nachricht
+        parts = ("agreed accusative", "agreed dative", "agreed f") if adjective[1] == "en" else ("agreed",)
+        yield from _each(dict(zip(parts, _BEFORE_ADJECTIVES[adjective[1]], strict=True)))
+    elif noun:
+        yield from _each({part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"})
+    if value == 1 and code in _FIRST and language.of_months.match(m.string, m.end()):
+        yield reading("day", _FIRST[code])
     if len(written) == 4 and code in ("de", "nl") and 1100 <= value < 2000 and (said := year(value, language)) != plain:
         yield reading("year", said)
-    if len(written) > 2 or written[0] == "0":
+    if (len(written) > 2 or written[0] == "0") and written.isdecimal():
         yield reading("digits", " ".join(plain))
-    if code in ("ru", "pl") and 0 < value < 32 and (of := genitive(value, language)):
-        yield reading("day", of)
+    if 0 < value < 32 and language.of_months.match(m.string, m.end()):
+        yield from (reading("day", said) for said in declined(value, language)[:1])
+
+
+_FIRST = {"fr": "premier", "it": "primo", "pt": "primeiro"}  # of a month
+_ADJECTIVE = re.compile(r" [a-zäöüß]{2,20}?(e|er|es|en) (?=[A-ZÄÖÜ])")
+_BEFORE_ADJECTIVES = {"e": ("eine",), "er": ("ein",), "es": ("ein",), "en": ("einen", "einem", "einer")}
+
+
+def single(m: re.Match[str], language: Language) -> Readings:
+    """1-Zimmer-Wohnung, 1-jährig"""
+    yield reading("single", "ein")
+
+
+def compound(m: re.Match[str], language: Language) -> Readings:
+    """500-g-Packung, 24-Std.-Dienst"""
+    number, several = m["number"], language.said("unit", m["unit"]).split("/")[-1]
+    yield reading("compound", f"{'ein' if number == '1' else number}-{several}")
 
 
 def elided(m: re.Match[str], language: Language) -> Readings:
@@ -120,7 +133,7 @@ def telephone(m: re.Match[str], language: Language) -> Readings:
     groups = re.findall(r"\d+", m[0])
     if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or list(map(len, groups)) == [4, 4]:
         return  # 1914-1918
-    plus = "plus " if m[0].startswith("+") else ""
+    plus = f"{language.said('sign', '+') or 'plus'} " if m[0].startswith("+") else ""
     yield reading("telephone", plus + ", ".join(map(" ".join, groups)))
     if language.code == "fr":
         yield reading("telephone pairs", plus + ", ".join(g if g[0] != "0" else " ".join(g) for g in groups))
@@ -136,14 +149,15 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
     if own in ("", "."):
         yield reading("roman", str(value) + ("." if ending == "." else ""))
     if (ending and code == "de") or ending not in ("", "."):
-        for parts, said in ordinals(value, language, "m").items():
-            article = {"": "der ", "n": "des "}.get(parts[8:], "")
-            if article or code != "de":
-                yield reading(f"king {parts}", f"{article if code == 'de' else ''}{said}")
+        for parts, said in ordinals(value, language, "f" if ending == "re" else "m").items():
+            for article in {"": ("der", "die"), "n": ("des",)}.get(parts[8:], ()) if code == "de" else ():
+                yield reading(f"king {article} {parts}", f"{article} {said}")
+            yield reading(parts, said)
     elif code != "de":
         article = {"nl": "de ", "sv": "den "}.get(code, "")
         if value > int(language.said("say", "kings") or 99):  # Alfonso trece
             return
+        yield from (reading("roman in", said) for said in declined(value, language)[1:])  # w XIX w.
         for said in dict.fromkeys(form for kind in "mf" for form in ordinals(value, language, kind).values()):
             yield reading("king f" if said[-1:] == "a" else "king", article + said + ending)
 
@@ -163,7 +177,7 @@ def measure(m: re.Match[str], language: Language) -> Readings:
 def scaled(m: re.Match[str], language: Language) -> Readings:
     """3,5 mln di euro, 2 millones"""
     for part, said in counted(m["number"], language.said("scale", m["scale"]), language).items():
-        is_linked = re.match(r"\s(?:d[ei]l?|d')\b", m.string[m.end() : m.end() + 5])
+        is_linked = not re.match(r"\s(?!d[ei]l?\b|d')[^\W\d_]", m.string[m.end() : m.end() + 5])
         yield reading(f"scaled{part[7:]}", re.sub(r" d[ei]\Z", "", said) if is_linked else said)
 
 
@@ -175,7 +189,10 @@ def per(m: re.Match[str], language: Language) -> Readings:
         forms = name.split("/")
         one = forms[0].split(" ", 1)[-1] if len(forms) == 4 and language.code == "pl" else ""
         one = one or (forms[1] if len(forms) == 4 else without_article(forms[0]) if len(forms) > 1 else name)
-        yield reading("per", f"{between} {one or unit}")
+        one = one or unit
+        if language.code == "it":  # al mese, all'ora, a persona
+            between = "all'" if one[0] in "aeiou" else "al" if gender(one.split()[0], language) == "m" else "a"
+        yield reading("per", f"{between} {one}".replace("' ", "'"))
 
 
 def amount(m: re.Match[str], language: Language) -> Readings:
@@ -218,14 +235,15 @@ def clock(m: re.Match[str], language: Language) -> Readings:
     if code == "pl":
         yield from _polish_clock(hours, minutes)
         return
-    hour, one = str(hours), agreed(hours, "hora", language) if code in ("es", "pt") else {}
-    hour = one.get("agreed", hour)
+    noun = {"es": "hora", "pt": "hora", "fr": "heure"}.get(code)
+    hour = (agreed(hours, noun, language) if noun else {}).get("agreed", str(hours))
     name = language.said("say", "hour")
     if code == "fr" and hours < 2:
-        hour, name = ("une" if hours == 1 else hour), "{} heure"
+        name = "{} heure"
     if not minutes:
         yield reading("clock", name.format(hour))
-        yield reading("clock hour", hour)
+        if not any(map(str.isalpha, m[0])):
+            yield reading("clock hour", hour)
         return
     minute = str(minutes) if minutes > 9 or code == "de" else f"0 {minutes}"
     said = language.said("say", "clock").format(hour, minute)
@@ -260,23 +278,19 @@ def date(m: re.Match[str], language: Language) -> Readings:
         for ending in ("n", "", "r"):
             yield reading(f"date {ending}".strip(), f"{said}{ending} {names[month - 1]} {said_year}".strip())
         return
-    first = {"fr": "premier", "it": "primo", "pt": "primeiro"}.get(language.code) if day == 1 else None
+    first = _FIRST.get(language.code) if day == 1 else None
     ranked = in_words(day, "sv", "ordinal") if language.code == "sv" else None
-    said_day = first or genitive(day, language) or ranked or str(day)
+    said_day = first or "".join(declined(day, language)[:1]) or ranked or str(day)
     form = language.said("say", "date")
     form = form if m["year"] else re.sub(r"(?: de)? \{year\}.*", "", form)
     yield reading("date", form.format(day=said_day, month=names[month - 1], year=said_year))
 
 
 def days(m: re.Match[str], language: Language) -> Readings:
-    """12 мая, 1985 r., 2020 г."""
-    said = genitive(int(m[1]), language)
-    if said and language.code == "pl":
-        yield reading("year", f"{said} roku")
-        yield reading("year in", re.sub(r"(i?)ego\b", lambda end: "im" if end[1] else "ym", said) + " roku")
-    elif said:
-        yield reading("year", f"{said} года")
-        yield reading("year in", re.sub(r"ьего\Z", "ьем", re.sub(r"ого\Z", "ом", said)) + " году")
+    """1985 r., 2020 г."""
+    names = ("roku", "roku") if language.code == "pl" else ("года", "году")
+    for parts, said, name in zip(("year", "year in"), declined(int(m[1]), language), names, strict=False):
+        yield reading(parts, f"{said} {name}")
 
 
 def month(m: re.Match[str], language: Language) -> Readings:
@@ -289,72 +303,7 @@ def month(m: re.Match[str], language: Language) -> Readings:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Fractions and signs
-
-
-def fraction(m: re.Match[str], language: Language) -> Readings:
-    """1/2, 2/3 der Gäste, 8/10 Punkten, 1 1/2 Std., 3/4 l"""
-    whole, top, bottom, unit = m["whole"] or "", int(m["top"]), int(m["bottom"]), m["unit"] or ""
-    forms = language.rows["unit"].get(unit, [[""]])[0][0].split("/")
-    one, many = (without_article(forms[0]) if len(forms) > 1 else forms[0]), forms[-1]
-    if not unit:
-        yield from _plain_fraction(m, top, bottom, language)
-        one = many = noun_behind(m.string, m.end())
-    if not 0 < top < bottom or "{}" in many or not one:
-        return
-    if not unit:
-        if whole and (top, bottom) == (1, 2) and language.code == "de":
-            yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb")
-        if (top, bottom) == (1, 2) and (half := language.said("half", gender(one, language))) and not whole:
-            yield reading("half", half)
-        return
-    if whole:
-        yield from _mixed(whole, top, bottom, one, many, forms[0], language)
-    elif (top, bottom) == (1, 2):
-        yield reading("half", f"{language.said('half', gender(one, language)) or language.said('half', 'm')} {one}")
-    elif part := _part(top, bottom, language):
-        yield reading("fraction", f"{part} {language.said('say', 'of parts')}{one}")
-
-
-def _plain_fraction(m: re.Match[str], top: int, bottom: int, language: Language) -> Readings:
-    if m["whole"]:
-        return
-    if of := language.said("say", "out of"):
-        yield reading("outof", f"{top} {of} {bottom}")
-    if 0 < top < bottom:
-        if language.code == "de" and bottom > 2:
-            part = (in_words(bottom, "de", "ordinal") or "").removesuffix("e") + "el"
-            yield reading("fraction", f"{'ein' if top == 1 else top} {part[0].upper() + part[1:]}")
-        elif said := language.said("fraction", f"{top}/{bottom}") or _part(top, bottom, language):
-            yield reading("fraction", said)
-
-
-def _mixed(whole: str, top: int, bottom: int, one: str, many: str, first: str, language: Language) -> Readings:
-    code = language.code
-    if (top, bottom) != (1, 2):
-        if code == "de" and (part := language.said("part", str(bottom))):
-            number_of, tops = in_words(int(whole), "de", "cardinal"), in_words(top, "de", "cardinal")
-            yield reading("fraction", f"{number_of} {tops} {part} {many}")
-        return
-    if code == "de":
-        yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb {many}")
-    elif half := language.said("half behind", gender(one, language)):
-        yield reading("half", f"{first if whole == '1' else f'{whole} {many}'} {half}")
-    elif half := language.said("say", "and a half"):
-        yield reading("half", f"{whole} {half} {many}")
-
-
-_ONE_PART = {"de": "ein", "fr": "un", "es": "un", "it": "un", "pt": "um", "nl": "een", "sv": "en"}
-_MANY_PARTS = {"it": "i", "fr": "s", "es": "s", "pt": "s"}
-
-
-def _part(top: int, bottom: int, language: Language) -> str:
-    """drei Viertel, tres cuartos"""
-    code, part = language.code, language.said("part", str(bottom))
-    if top == 1 or not part:
-        return f"{_ONE_PART[code]} {part}" if part else ""
-    several = part[:-1] + "i" if code == "it" else part if part.endswith("s") else part + _MANY_PARTS.get(code, "")
-    return f"{top} {several}"
+# Signs
 
 
 def sign(m: re.Match[str], language: Language) -> Readings:
