@@ -70,7 +70,8 @@ def members(read: Callable[[int, int], bytes], total: int) -> Iterator[Member | 
         elif kind == b"L":
             name = _text(read(start, size))
         elif kind in (b"0", b"\0", b"7"):
-            size = int(sizes.get("size", size))
+            told = sizes.get("size", "")
+            size = int(told) if told.isdecimal() and len(told) < 20 else size
             prefix = _text(header[345:500]) if header[257:263] == b"ustar\0" else ""
             own = _text(header[:100])
             if start + size > total:
@@ -116,9 +117,10 @@ def _size(header: bytes) -> int | None:
     if field[0] & 0x80:  # GNU's way beyond 8 GB
         return int.from_bytes(field[1:], "big")
     try:
-        return int(field.split(b"\0")[0].strip() or b"0", 8)
+        size = int(field.split(b"\0")[0].strip() or b"0", 8)
     except ValueError:
         return None
+    return size if size >= 0 else None
 
 
 def _extended(content: bytes) -> dict[str, str]:

@@ -72,7 +72,7 @@ def write(
         else:
             shards = list(map(one, jobs))
     problems = [problem for shard in shards for problem in shard["problems"]]
-    _join(out, [shard["name"] for shard in shards], len(utterances))
+    _join(out, [shard["name"] for shard in shards])
     about = {
         "version": 1, "utterances": len(utterances) - len(problems), "seed": seed, "made_of": made_of,
         "shards": [{key: shard[key] for key in ("name", "bytes", "sha256")} for shard in shards],
@@ -139,7 +139,7 @@ def _write_shard(
     return builder.finish(path.with_suffix(".index"), about).about
 
 
-def _join(out: Path, names: Sequence[str], count: int) -> None:
+def _join(out: Path, names: Sequence[str]) -> None:
     """One index over all shards, in the order of the list."""
     parts = [Index((out / name).with_suffix(".index")) for name in names]
     whole = Utterances(parts)

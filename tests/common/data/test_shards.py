@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import subprocess
 import sys
@@ -203,6 +204,29 @@ def test_archives_of_others_have_long_names_and_folders(tmp_path, format):
     content = (tmp_path / "x.tar").read_bytes()
     found = list(members(lambda a, n: content[a : a + n], len(content)))
     assert [(member.name, member.size) for member in found] == [(name, 1000 + i) for i, name in enumerate(names)]
+
+
+def test_sizes_below_zero_and_sizes_that_are_none_end_no_reader_of_tars():
+    """A header whose next one would be itself, and extended headers that say no number."""
+
+    def header(name: bytes, kind: bytes, size: bytes) -> bytes:
+        fields = name.ljust(100, b"\0") + bytes(24) + size.ljust(12, b"\0") + bytes(12)
+        rest = (kind + bytes(100) + b"ustar\x0000").ljust(356, b"\0")
+        return fields + b"%06o\0 " % (sum(fields) + sum(rest) + 8 * 32) + rest
+
+    file = io.BytesIO()
+    file.write(header(b"a", b"0", b"-0000001000"))
+    for told in (b"-512", b"many", b"9" * 5000):
+        record = b"size=" + told + b"\n"
+        count = len(record) + len(str(len(record))) + 2
+        content = b"%d %s" % (count, record)
+        file.write(header(b"x", b"x", b"%011o" % len(content)) + content.ljust(-(-len(content) // 512) * 512, b"\0"))
+        write_member(file, "b", b"content")
+    write_end(file)
+    content = file.getvalue()
+    found = list(itertools.islice(members(lambda a, n: content[a : a + n], len(content)), 9))
+    assert found[0] == Damage(0, 512)
+    assert [(each.name, each.size) for each in found[1:]] == [("b", 7)] * 3
 
 
 @pytest.mark.parametrize("layout", ["shards", "one", "folder"])
