@@ -7,6 +7,7 @@ from typing import NamedTuple
 from trt.serving.limits import RequestError
 
 MOST_WORDS, LONGEST_WORD = 64, 100  # words or phrases, and characters of each
+LONGEST_PROMPT = 1 << 16  # characters, which take milliseconds of the event loop
 WIDEST_BEAM = 100
 LISTED_WORDS, PHRASE_WORDS = 2, 3  # between commas: in a list, in the middle of all, and of a phrase in one, at most
 
@@ -25,6 +26,9 @@ def favoured_in(keywords: tuple[str, ...], prompt: str, beam: str = "") -> Favou
     if len(keywords) > MOST_WORDS or max(map(len, keywords), default=0) > LONGEST_WORD:
         message = f"keywords: expected at most {MOST_WORDS}, of at most {LONGEST_WORD} characters"
         raise RequestError(400, message, param="keywords", code="invalid_value")
+    if len(prompt) > LONGEST_PROMPT:
+        message = f"a prompt of {len(prompt)} characters; expected at most {LONGEST_PROMPT}"
+        raise RequestError(400, message, param="prompt", code="invalid_value")
     if beam and not (beam.isdecimal() and len(beam) < 4 and 0 < int(beam) <= WIDEST_BEAM):
         message = f"beam {beam[:40]!r}: expected a number of label sequences from 1 to {WIDEST_BEAM}"
         raise RequestError(400, message, param="beam", code="invalid_value")

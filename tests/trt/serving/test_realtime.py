@@ -174,6 +174,13 @@ def test_what_a_session_cannot_do_is_an_error_event_and_it_goes_on(live):
                 "language 'zz': this model writes english",
             ),
             (
+                {
+                    "type": "session.update",
+                    "session": {"audio": {"input": {"transcription": {"prompt": "a\n" * 40_000}}}},
+                },
+                "a prompt of 80000 characters; expected at most 65536",
+            ),
+            (
                 {"type": "session.update", "session": {"audio": {"input": {"transcription": {"model": "other"}}}}},
                 "model 'other': expected one of ears",
             ),
