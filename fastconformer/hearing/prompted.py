@@ -455,7 +455,7 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            by_ctc: Sequence[np.ndarray | None] = frames.log_probs or [None] * len(rows)
+            by_ctc: Sequence[np.ndarray | None] = frames.log_probs or (None,) * len(rows)
             for row, sound_N, text, own, log_probs_SV in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
