@@ -29,7 +29,7 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, DecoderStep, SearchOptions, Wish, decode
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
-from fastconformer.hearing.gaps import JudgedPart, judged, parts_of, united
+from fastconformer.hearing.gaps import AT_ONCE, JudgedPart, judged, parts_of, united
 from fastconformer.hearing.texts import (
     HeardPart,
     TextHypothesis,
@@ -415,13 +415,15 @@ class PromptedRecognizer(ABC):
         """Hears neighbours that are both doubtful as one, and takes its text where that is better."""
         parts, at = done.parts, 0
         while at + 1 < len(parts):
-            one, other = parts[at : at + 2]
-            if (sound := united(one, other, self.chunk_seconds * self.sample_rate)) is not None:
-                (found,) = self._as_wholes([_Stretch(done, sound, done.wanted)], decoder, times, 1)
-                if found.doubt < one.doubt + other.doubt:
-                    flags = (*one.part.hypothesis.flags, *other.part.hypothesis.flags)
-                    parts[at : at + 2] = [found.flagged(flags)]
+            for count in range(AT_ONCE, 1, -1):
+                some = parts[at : at + count]
+                if len(some) < count or (sound := united(some, self.chunk_seconds * self.sample_rate)) is None:
                     continue
+                (found,) = self._as_wholes([_Stretch(done, sound, done.wanted)], decoder, times, 1)
+                if found.doubt < sum(one.doubt for one in some):
+                    flags = itertools.chain(*(one.part.hypothesis.flags for one in some))
+                    parts[at : at + count] = [found.flagged(tuple(flags))]
+                    break
             at += 1
 
     def _in_parts(
@@ -455,7 +457,7 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            by_ctc: Sequence[np.ndarray | None] = frames.log_probs or [None] * len(rows)
+            by_ctc: list[np.ndarray | None] = [*frames.log_probs] or [None] * len(rows)
             for row, sound_N, text, own, log_probs_SV in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
