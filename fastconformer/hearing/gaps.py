@@ -36,7 +36,7 @@ class JudgedPart(NamedTuple):
     doubt_of_part: float
     """Likewise, of one of several."""
     sound: SoundStretch | None = None
-    """What a doubtful part was heard in, where a CTC head says so."""
+    """What it was heard in, where there is a CTC head, and this part or a neighbour is doubtful."""
 
     def flagged(self, flags: Sequence[str]) -> "JudgedPart":
         """As something that was heard again, in place of what had these flags."""
@@ -106,7 +106,9 @@ def parts_of(sound: SoundStretch, rate: int, overlap: float, *, has_ctc: bool) -
 
 
 def united(parts: Sequence[JudgedPart], most: float) -> SoundStretch | None:
-    """Neighbours in one stretch of at most so many samples, if all are doubtful: seams may be in a sentence."""
+    """Neighbours in one stretch of at most so many samples, if some are doubtful: seams may be in a sentence."""
+    if not any(part.is_doubtful for part in parts):
+        return None
     sounds = [part.sound for part in parts if part.sound is not None]
     pieces = []
     for one, following in itertools.pairwise(sounds):
@@ -117,3 +119,10 @@ def united(parts: Sequence[JudgedPart], most: float) -> SoundStretch | None:
         return None
     samples_N = np.concatenate([*pieces, sounds[-1].samples_N])
     return SoundStretch(sounds[0].start, samples_N, sounds[0].first, sounds[-1].end)
+
+
+def without_sounds(parts: list[JudgedPart], new: int) -> None:
+    """Forgets the sounds of parts that no neighbour will be heard with, now that there are so many `new` ones."""
+    for at in range(max(0, len(parts) - new - AT_ONCE + 1), len(parts) - AT_ONCE + 1):
+        if not any(part.is_doubtful for part in parts[max(0, at - AT_ONCE + 1) : at + AT_ONCE]):
+            parts[at] = parts[at]._replace(sound=None)
