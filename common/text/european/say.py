@@ -245,11 +245,11 @@ def clock(m: re.Match[str], language: Language) -> Readings:
     if code == "pl":
         yield from _polish_clock(hours, minutes)
         return
-    hour, one = str(hours), agreed(hours, "hora", language) if code in ("es", "pt") else {}
-    hour = one.get("agreed", hour)
+    noun = {"es": "hora", "pt": "hora", "fr": "heure"}.get(code)
+    hour = (agreed(hours, noun, language) if noun else {}).get("agreed", str(hours))
     name = language.said("say", "hour")
     if code == "fr" and hours < 2:
-        hour, name = ("une" if hours == 1 else hour), "{} heure"
+        name = "{} heure"
     if not minutes:
         yield reading("clock", name.format(hour))
         if not any(map(str.isalpha, m[0])):
