@@ -25,8 +25,8 @@ from typing import NamedTuple
 import torch
 
 from common.benchmark import append_row, measure, spread
-from common.text.mandarin import HAN
-from common.text.mandarin_reader import spoken_mandarin
+from common.text.mandarin.phones import HAN, PUNCTUATION
+from common.text.mandarin.reader import spoken_mandarin
 from common.text.normalize import normalize_english
 from common.text.numbers import in_words
 from common.text.spoken import LETTER_A, spoken_english
@@ -96,13 +96,15 @@ def read_without(languages: list[str], sets: list[str], *, show: bool) -> None:
     from common.text.choose import Chooser
     from common.text.english import reader
     from common.text.european import reader as european
+    from common.text.mandarin import reader as mandarin
     from scripts.train_reader import taught, train
 
     for language in languages:
-        is_english = language == "english"
-        weights = train(taught("english" if is_english else "european", sets))
-        if is_english:
+        weights = train(taught(language if language in ("english", "mandarin") else "european", sets))
+        if language == "english":
             reader.model = lambda weights=weights: Chooser(weights, reader.classes())
+        elif language == "mandarin":
+            mandarin.model = lambda weights=weights: Chooser(weights, mandarin.CLASSES)
         else:
             european.model = cache(lambda table, weights=weights: Chooser(weights, table.classes))
         for name, group in itertools.groupby((c for c in phrases(language) if c.set in sets), lambda case: case.set):
@@ -183,9 +185,9 @@ def _letters(said: str) -> str:
     return compared_words(said).replace(" ", "").replace("'", "")
 
 
-def _mandarin(text: str) -> str:
-    """As the voice's front end reads it: what is not Chinese by the English reader."""
-    return re.sub(rf"[^{HAN}]*\w[^{HAN}]*", lambda run: spoken_english(run[0]), spoken_mandarin(text))
+def compared_mandarin(said: str) -> str:
+    """As the voice's front end says it: what is not Chinese by the English reader."""
+    return _letters(re.sub(rf"[^{HAN}{PUNCTUATION}]+", lambda run: spoken_english(run[0]), said))
 
 
 def _european(code: str) -> Reader:
@@ -216,7 +218,7 @@ DECIMAL_MARKS = {
 }  # fmt: skip
 VOICE = Reader(spoken_english, compared_words)
 LABELS = Reader(normalize_english, _letters)
-MANDARIN = Reader(_mandarin, _letters)
+MANDARIN = Reader(spoken_mandarin, compared_mandarin)
 
 
 CODES = {

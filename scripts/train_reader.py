@@ -1,6 +1,6 @@
 """Weights of the text readers from phrases: what each says is aligned with all that its tokens might say.
 
-    python scripts/train_reader.py [english european] [--output DIRECTORY]
+    python scripts/train_reader.py [english european mandarin] [--output DIRECTORY]
 
 The phrases stand in benchmarks/phrases. A phrase teaches every choice that lies on some way to say it as it is said.
 Arithmetic is such that the weights are the same on every machine: sums in a fixed order, no function of a mathematical
@@ -12,7 +12,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,16 +20,18 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.normalization import CODES, READERS, Case, compared_words, phrases
+from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
 from common.text.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings, named_words
 from common.text.english import electronic, reader
 from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.european import language as european
 from common.text.european import reader as european_reader
-from common.text.european import scan as european_scan
+from common.text.mandarin import reader as mandarin
+from common.text.mandarin.say import TABLES as MANDARIN_TABLES
 from common.text.normalize import in_ascii, prepared
 from common.text.spoken import without_reading
+from common.text.token import Following, proposed
 
 
 class TaughtPlace(NamedTuple):
@@ -298,48 +300,69 @@ def aligned(case: Case) -> Taught | None:
     return None
 
 
-def aligned_european(case: Case, code: str) -> Taught | None:
-    """As `aligned`, for a language with a table; spaces and case do not count."""
-    text, compared, language = case.written, cache(READERS[CODES_BACK[code]].compared), european.language_of(code)
-    assert language
-    addresses = european_scan.electronic(text, language)
+def aligned_by(case: Case, text: str, reader: Reader, following: Following) -> list[TaughtPlace] | None:
+    """As `aligned`, for a phrase in the form that its reader takes; spaces and case do not count."""
+    compared = cache(reader.compared)
     phrase = TaughtPhrase(
         text,
-        cache(lambda position: european_reader.proposed(text, position, language, addresses)),
+        cache(lambda position: proposed(position, following)),
         lambda position, proposal, reading: compared(
             text[position : proposal.stop] if reading.said is None else reading.said
         ),
     )
-    for alternatives in (case.said[:1], case.said):
-        if found := places(phrase, [f"{compared(said)} " for said in alternatives]):
-            return text, found, language.classes
-    return None
+    targets = ([f"{compared(said)} " for said in said_so] for said_so in (case.said[:1], case.said))
+    return next((found for target in targets if (found := places(phrase, target))), None)
+
+
+def aligned_european(case: Case, code: str) -> Taught | None:
+    """As `aligned`, for a language with a table."""
+    language = european.language_of(code)
+    assert language
+    following = european_reader.following(case.written, language)
+    found = aligned_by(case, case.written, READERS[CODES_BACK[code]], following)
+    return (case.written, found, language.classes) if found else None
+
+
+def aligned_mandarin(case: Case) -> Taught | None:
+    """As `aligned`, for Mandarin."""
+    text = mandarin.in_one_form(case.written)
+    found = aligned_by(case, text, READERS["mandarin"], mandarin.following(text))
+    return (text, found, mandarin.CLASSES) if found else None
 
 
 CODES_BACK = {code: name for name, code in CODES.items()}
 
 
 def taught(languages: str, without: Collection[str] = ()) -> list[Taught]:
-    """What the phrases of "english" or of all "european" languages teach, without those of some sets."""
+    """What the phrases of "english", "mandarin" or all "european" languages teach, without those of some sets."""
+    align: dict[str, Callable[[Case], Taught | None]] = {"english": aligned, "mandarin": aligned_mandarin}
+    if languages == "european":
+        align = {name: partial(aligned_european, code=code) for name, code in CODES.items()}
     data = []
-    for code in ("",) if languages == "english" else CODES.values():
-        for case in phrases(CODES_BACK.get(code, "english")):
+    for name in align if languages == "european" else (languages,):
+        for case in phrases(name):
             if case.set in without:
                 continue
-            if found := aligned_european(case, code) if code else aligned(case):
+            if found := align[name](case):
                 data.append(found)
             else:
                 print(f"no reading says {case.written!r} as {case.said[0]!r}")
     return data
 
 
-WEIGHTS = {"english": TABLES / "weights.tsv", "european": european.TABLES / "weights.tsv"}
+WEIGHTS = {
+    "english": TABLES / "weights.tsv",
+    "european": european.TABLES / "weights.tsv",
+    "mandarin": MANDARIN_TABLES / "weights.tsv",
+}
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("languages", nargs="*", default=list(WEIGHTS), help="english, european (default: both)")
+    parser.add_argument(
+        "languages", nargs="*", default=list(WEIGHTS), help="english, european, mandarin (default: all)"
+    )
     parser.add_argument("--output", type=Path, help="folder of the weights (default: where the readers have theirs)")
     options = parser.parse_args()
     for languages in options.languages:

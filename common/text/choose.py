@@ -14,7 +14,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,]\d+)*|[^\w\s]|_")
+_HAN = "㐀-䶿一-鿿"  # of which every character is a word
+_WORD = re.compile(rf"[{_HAN}]|[^\W\d_{_HAN}]+(?:'[^\W\d_{_HAN}]+)*|\d+(?:[.,]\d+)*|[^\w\s]|_")
 _NEAR, _STEM = 8, 6  # words on either side that count, and letters of each
 Sum = TypeVar("Sum")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from common.config import ConfigError
-from common.text.mandarin_reader import spoken_mandarin
+from common.text.mandarin.reader import spoken_mandarin
 from common.text.normalize import foreign_letters, in_ascii, normalize_english, prepared
 from common.text.vocabulary import Language as Language  # where it costs no time to import
 

@@ -1,6 +1,9 @@
-"""A piece of a text and its words."""
+"""A piece of a text and its words, and the pass over a text that divides it."""
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
+
+from common.text.choose import Before, Chooser, Chosen, Proposal, Repeated, SpokenForm, Surroundings
 
 
 class Token(NamedTuple):
@@ -9,3 +12,37 @@ class Token(NamedTuple):
     written: str
     kind: str
     spoken: str | None
+
+
+Following = Callable[[int], tuple[int, list[Proposal]]]
+"""From a place of a text the next one where something may stand that does not stand for itself, and what."""
+
+
+def read(text: str, following: Following, model: Callable[[], Chooser]) -> Iterator[Token]:
+    """All of `text` in tokens from left to right: at each place a grammar proposes, and the model chooses."""
+    context: Surroundings[int] | None = None
+    repeated, position, before = Repeated(text), 0, Before()
+    ahead: tuple[int, list[Proposal]] = (-1, [])
+
+    def choose() -> Chosen:
+        nonlocal context, ahead
+        start, found = ahead if ahead[0] == position and ahead[1] else following(position)
+        if start > position or not found:
+            ahead = start, found
+            return Chosen(start, ("text",), None)
+        if len(found) == 1 and len(found[0].readings) == 1:
+            return Chosen(found[0].stop, *found[0].readings[0])
+        context = context or model().context(text)
+        return model().choose(context, start, found, before)
+
+    while position < len(text):
+        stop, parts, said = repeated.chosen(position, before, choose)
+        written = text[position:stop]
+        yield Token(written, parts[0], said)
+        before, position = before.then(written, parts[0]), stop
+
+
+def proposed(position: int, following: Following) -> list[Proposal]:
+    """All that may stand at a place; where nothing else may, what stands for itself."""
+    start, found = following(position)
+    return found if start == position else [Proposal(start, [], [SpokenForm(("text",), None)])]

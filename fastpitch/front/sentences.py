@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from common.text.english.reader import answers_no
 from common.text.european.language import is_abbreviation, is_ordinal, language_of
-from common.text.mandarin import HAN
+from common.text.mandarin.phones import HAN
 from common.text.normalize import NOT_A_NAME
 from fastpitch.front.ssml import PARAGRAPH_SECONDS, SENTENCE_SECONDS, MarkedSpan
 

@@ -28,9 +28,9 @@ class Language:
         """Rows by kind and by what is written."""
         self.memory: Memory = {}
         """Readings of matches in this language."""
-        path = TABLES / f"{code}.tsv"
-        for kind, written, *said in read_table(path) if path.is_file() else ():
-            self.rows[kind][written].append(said)
+        for path in (TABLES / "all.tsv", TABLES / f"{code}.tsv"):
+            for kind, written, *said in read_table(path) if path.is_file() else ():
+                self.rows[kind][written].append(said)
 
     def said(self, kind: str, written: str) -> str:
         """What the table says of something; "" where it has none."""
@@ -52,7 +52,11 @@ class Language:
             for written, rows in self.rows[kind].items():
                 forms = [written, f"{written}."] if kind in ("day", "reference") else [written]
                 for form in {form.replace(" ", "") for form in forms}:
-                    for short in {form, form[0].upper() + form[1:]} if kind not in ("unit", "currency") else {form}:
+                    for short in (
+                        {form, form[0].upper() + form[1:]}
+                        if len(form.rstrip(".")) > 1 and kind not in ("unit", "currency")
+                        else {form}
+                    ):
                         for said in rows:
                             self._add(found[short], kind, said[0])
         return dict(found)
@@ -73,7 +77,7 @@ class Language:
         """A pattern of the short forms, the longest first, their spaces as they may be missing."""
         spaced = {written for kind in _SHORT for written in self.rows[kind] if " " in written}
         known = {*self.shorts, *spaced, *(written[0].upper() + written[1:] for written in spaced)}
-        return re.compile(rf"(?:{either(known).replace(chr(92) + ' ', ' ?') or '(?!)'})(?![^\W_])")
+        return re.compile(rf"(?:{either(known).replace(chr(92) + ' ', ' ?') or '(?!)'})(?![^\W\d_])(?:(?<=\W)|(?!\d))")
 
     @cached_property
     def first_words(self) -> frozenset[str]:

@@ -138,6 +138,8 @@ def ordinals(number: int, language: Language, kind: str = "m") -> Forms:
         return {"ordinal": said} if (said := {1: "primer", 3: "tercer"}.get(number)) else {}
     if not (said := in_words(number, code, "ordinal")):
         return {}
+    if code == "es":
+        said = {11: "undécimo", 12: "duodécimo"}.get(number, said)
     if code == "de":
         return {"ordinal": said} | {f"ordinal {end}": said + end for end in "nrs"}
     if code == "ru" and kind in _RUSSIAN:

@@ -1,12 +1,12 @@
-"""One pass from left to right: at each place the grammar proposes what may stand there, and the model chooses."""
+"""European languages as they are spoken: the pass over a text with the grammar and the model of one of them."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
-from common.text.choose import Before, Chooser, Chosen, Proposal, Repeated, Row, SpokenForm, Surroundings, read_weights
+from common.text.choose import Chooser, Row, read_weights
 from common.text.european import scan
 from common.text.european.language import TABLES, Language, language_of
-from common.text.token import Token
+from common.text.token import Following, Token, read
 
 
 @cache
@@ -22,40 +22,14 @@ def _weights() -> dict[str, Row]:
 
 def european_tokens(text: str, name: str) -> list[Token]:
     """All of `text` in tokens, in its order, in the language that has a table by that name."""
-    language = language_of(name)
-    return list(_spaced(text, _tokens(text, language))) if language else [Token(text, "text", None)]
+    if not (language := language_of(name)):
+        return [Token(text, "text", None)]
+    return list(_spaced(text, read(text, following(text, language), partial(model, language))))
 
 
-def _tokens(text: str, language: Language) -> Iterator[Token]:
-    addresses = scan.electronic(text, language)
-    context: Surroundings[int] | None = None
-    repeated, position, before = Repeated(text), 0, Before()
-    ahead: tuple[int, list[Proposal]] = (-1, [])
-
-    def choose() -> Chosen:
-        nonlocal context, ahead
-        start, found = (
-            ahead if ahead[0] == position and ahead[1] else scan.following(text, position, language, addresses)
-        )
-        if start > position or not found:
-            ahead = start, found
-            return Chosen(start, ("text",), None)
-        if len(found) == 1 and len(found[0].readings) == 1:
-            return Chosen(found[0].stop, *found[0].readings[0])
-        context = context or model(language).context(text)
-        return model(language).choose(context, start, found, before)
-
-    while position < len(text):
-        stop, parts, said = repeated.chosen(position, before, choose)
-        written = text[position:stop]
-        yield Token(written, parts[0], said)
-        before, position = before.then(written, parts[0]), stop
-
-
-def proposed(text: str, position: int, language: Language, addresses: dict[int, Proposal]) -> list[Proposal]:
-    """All that may stand at a place; where nothing else may, what stands for itself."""
-    start, found = scan.following(text, position, language, addresses)
-    return found if start == position else [Proposal(start, [], [SpokenForm(("text",), None)])]
+def following(text: str, language: Language) -> Following:
+    """What may stand in `text`, from a place on."""
+    return partial(scan.following, text, language, scan.electronic(text, language))
 
 
 def _spaced(text: str, tokens: Iterator[Token]) -> Iterator[Token]:

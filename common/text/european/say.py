@@ -4,6 +4,7 @@ Each function yields the readings of one match of a shape. What is None stands f
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from common.text.european.language import Language, without_article
@@ -51,15 +52,35 @@ def number(m: re.Match[str], language: Language) -> Readings:
         return
     value = int(plain[:15])
     noun = noun_behind(m.string, m.end())
-    yield from _each(
-        {part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"} if noun else {}
-    )
+    if value == 1 and code == "de" and (adjective := _ADJECTIVE.match(m.string, m.end())):  # 1 neue Nachricht
+        parts = ("agreed accusative", "agreed dative", "agreed f") if adjective[1] == "en" else ("agreed",)
+        yield from _each(dict(zip(parts, _BEFORE_ADJECTIVES[adjective[1]], strict=True)))
+    elif noun:
+        yield from _each({part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"})
+    if value == 1 and code in _FIRST and noun.lower() in language.listed("months"):
+        yield reading("day", _FIRST[code])
     if len(written) == 4 and code in ("de", "nl") and 1100 <= value < 2000 and (said := year(value, language)) != plain:
         yield reading("year", said)
-    if len(written) > 2 or written[0] == "0":
+    if (len(written) > 2 or written[0] == "0") and written.isdecimal():
         yield reading("digits", " ".join(plain))
     if code in ("ru", "pl") and 0 < value < 32 and (of := genitive(value, language)):
         yield reading("day", of)
+
+
+_FIRST = {"fr": "premier", "it": "primo", "pt": "primeiro"}  # of a month
+_ADJECTIVE = re.compile(r" [a-zäöüß]{2,20}?(e|er|es|en) (?=[A-ZÄÖÜ])")
+_BEFORE_ADJECTIVES = {"e": ("eine",), "er": ("ein",), "es": ("ein",), "en": ("einen", "einem", "einer")}
+
+
+def single(m: re.Match[str], language: Language) -> Readings:
+    """1-Zimmer-Wohnung, 1-jährig"""
+    yield reading("single", "ein")
+
+
+def compound(m: re.Match[str], language: Language) -> Readings:
+    """500-g-Packung, 24-Std.-Dienst"""
+    number, several = m["number"], language.said("unit", m["unit"]).split("/")[-1]
+    yield reading("compound", f"{'ein' if number == '1' else number}-{several}")
 
 
 def elided(m: re.Match[str], language: Language) -> Readings:
@@ -136,10 +157,12 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
     if own in ("", "."):
         yield reading("roman", str(value) + ("." if ending == "." else ""))
     if (ending and code == "de") or ending not in ("", "."):
-        for parts, said in ordinals(value, language, "m").items():
-            article = {"": "der ", "n": "des "}.get(parts[8:], "")
-            if article or code != "de":
-                yield reading(f"king {parts}", f"{article if code == 'de' else ''}{said}")
+        for parts, said in ordinals(value, language, "f" if ending == "re" else "m").items():
+            articles = {"": ("der ", "die "), "n": ("des ",)}.get(parts[8:], ())
+            yield from (
+                reading(f"king {article.strip()} {parts}", article + said) for article in articles if code == "de"
+            )
+            yield reading(parts, said)
     elif code != "de":
         article = {"nl": "de ", "sv": "den "}.get(code, "")
         if value > int(language.said("say", "kings") or 99):  # Alfonso trece
@@ -163,19 +186,23 @@ def measure(m: re.Match[str], language: Language) -> Readings:
 def scaled(m: re.Match[str], language: Language) -> Readings:
     """3,5 mln di euro, 2 millones"""
     for part, said in counted(m["number"], language.said("scale", m["scale"]), language).items():
-        is_linked = re.match(r"\s(?:d[ei]l?|d')\b", m.string[m.end() : m.end() + 5])
+        is_linked = not re.match(r"\s(?!d[ei]l?\b|d')[^\W\d_]", m.string[m.end() : m.end() + 5])
         yield reading(f"scaled{part[7:]}", re.sub(r" d[ei]\Z", "", said) if is_linked else said)
 
 
 def per(m: re.Match[str], language: Language) -> Readings:
     """/kg, /Tag"""
     between, unit = language.said("say", "per"), m[1].rstrip(".")
+    is_italian = language.code == "it"
     names = [row[0] for kind in ("per", "unit") for row in language.rows[kind].get(unit, ())] or [""]
     for name in names:
         forms = name.split("/")
         one = forms[0].split(" ", 1)[-1] if len(forms) == 4 and language.code == "pl" else ""
         one = one or (forms[1] if len(forms) == 4 else without_article(forms[0]) if len(forms) > 1 else name)
-        yield reading("per", f"{between} {one or unit}")
+        one = one or unit
+        if is_italian:  # al mese, all'ora, a persona
+            between = "all'" if one[0] in "aeiou" else "al " if gender(one.split()[0], language) == "m" else "a "
+        yield reading("per", f"{between.rstrip()} {one}".replace("' ", "'"))
 
 
 def amount(m: re.Match[str], language: Language) -> Readings:
@@ -218,14 +245,15 @@ def clock(m: re.Match[str], language: Language) -> Readings:
     if code == "pl":
         yield from _polish_clock(hours, minutes)
         return
-    hour, one = str(hours), agreed(hours, "hora", language) if code in ("es", "pt") else {}
-    hour = one.get("agreed", hour)
+    noun = {"es": "hora", "pt": "hora", "fr": "heure"}.get(code)
+    hour = (agreed(hours, noun, language) if noun else {}).get("agreed", str(hours))
     name = language.said("say", "hour")
     if code == "fr" and hours < 2:
-        hour, name = ("une" if hours == 1 else hour), "{} heure"
+        name = "{} heure"
     if not minutes:
         yield reading("clock", name.format(hour))
-        yield reading("clock hour", hour)
+        if not any(map(str.isalpha, m[0])):
+            yield reading("clock hour", hour)
         return
     minute = str(minutes) if minutes > 9 or code == "de" else f"0 {minutes}"
     said = language.said("say", "clock").format(hour, minute)
@@ -260,7 +288,7 @@ def date(m: re.Match[str], language: Language) -> Readings:
         for ending in ("n", "", "r"):
             yield reading(f"date {ending}".strip(), f"{said}{ending} {names[month - 1]} {said_year}".strip())
         return
-    first = {"fr": "premier", "it": "primo", "pt": "primeiro"}.get(language.code) if day == 1 else None
+    first = _FIRST.get(language.code) if day == 1 else None
     ranked = in_words(day, "sv", "ordinal") if language.code == "sv" else None
     said_day = first or genitive(day, language) or ranked or str(day)
     form = language.said("say", "date")
@@ -294,7 +322,9 @@ def month(m: re.Match[str], language: Language) -> Readings:
 
 def fraction(m: re.Match[str], language: Language) -> Readings:
     """1/2, 2/3 der Gäste, 8/10 Punkten, 1 1/2 Std., 3/4 l"""
-    whole, top, bottom, unit = m["whole"] or "", int(m["top"]), int(m["bottom"]), m["unit"] or ""
+    whole, unit = m["whole"] or "", m["unit"] or ""
+    parts = (m["top"], m["bottom"]) if m["top"] else unicodedata.normalize("NFKC", m["sign"]).split("\u2044")
+    top, bottom = map(int, parts)
     forms = language.rows["unit"].get(unit, [[""]])[0][0].split("/")
     one, many = (without_article(forms[0]) if len(forms) > 1 else forms[0]), forms[-1]
     if not unit:
@@ -307,13 +337,32 @@ def fraction(m: re.Match[str], language: Language) -> Readings:
             yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb")
         if (top, bottom) == (1, 2) and (half := language.said("half", gender(one, language))) and not whole:
             yield reading("half", half)
+            yield reading("half bare", without_article(half))
         return
     if whole:
         yield from _mixed(whole, top, bottom, one, many, forms[0], language)
     elif (top, bottom) == (1, 2):
-        yield reading("half", f"{language.said('half', gender(one, language)) or language.said('half', 'm')} {one}")
+        yield reading(
+            "half", f"{language.said('half', gender(one.split()[0], language)) or language.said('half', 'm')} {one}"
+        )
     elif part := _part(top, bottom, language):
-        yield reading("fraction", f"{part} {language.said('say', 'of parts')}{one}")
+        yield reading(
+            "fraction",
+            re.sub(
+                r"\bde (?=h?[aeiou])",
+                "d'" if language.code == "fr" else "de ",
+                f"{part} {language.said('say', 'of parts')}{one}",
+            ),
+        )
+
+
+def mixed(m: re.Match[str], language: Language) -> Readings:
+    """2 1/2 tasses → 2 tasses et demie"""
+    whole, noun = m["whole"], m["noun"]
+    if half := language.said("half behind", gender(noun, language)):
+        one = noun.removesuffix("s") if whole == "1" else noun
+        said = agreed(int(whole), one, language).get("agreed", whole)
+        yield reading("half", f"{said} {one} {half}".replace("' ", "'"))
 
 
 def _plain_fraction(m: re.Match[str], top: int, bottom: int, language: Language) -> Readings:
@@ -321,6 +370,9 @@ def _plain_fraction(m: re.Match[str], top: int, bottom: int, language: Language)
         return
     if of := language.said("say", "out of"):
         yield reading("outof", f"{top} {of} {bottom}")
+    for kind in "mf" if (top, bottom) == (1, 2) else "":  # un an et 1/2
+        if half := language.said("half behind", kind):
+            yield reading(f"half behind {kind}", half.partition(" ")[2])
     if 0 < top < bottom:
         if language.code == "de" and bottom > 2:
             part = (in_words(bottom, "de", "ordinal") or "").removesuffix("e") + "el"
@@ -338,7 +390,7 @@ def _mixed(whole: str, top: int, bottom: int, one: str, many: str, first: str, l
         return
     if code == "de":
         yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb {many}")
-    elif half := language.said("half behind", gender(one, language)):
+    elif half := language.said("half behind", gender(one.split()[0], language)):
         yield reading("half", f"{first if whole == '1' else f'{whole} {many}'} {half}")
     elif half := language.said("say", "and a half"):
         yield reading("half", f"{whole} {half} {many}")

@@ -15,12 +15,13 @@ _DOTS = r"\d{1,3}(?:\.\d{3}){1,5}"
 _NUMBER = rf"(?:(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d))(?:,\d{{1,9}}(?!\d))?|\d{{1,60}}(?:[.,]\d{{1,60}}(?!\d))?)"
 _AMOUNT = rf"(?P<whole>(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d)|\d{{1,15}}))(?:[.,](?P<cents>\d{{1,2}}(?!\d)|[-–—]+))?"
 _DATE = r"(?P<day>\d{1,2})(?P<mark>[./-])(?P<month>\d{1,2})(?P=mark)(?P<year>\d{4}%s)(?![\d/])"
-_HOUR = r"(?P<hour>\d{1,2})(?::|%s)(?P<minute>[0-5]\d)(?![\d:])"
+_HOUR = r"(?P<hour>\d{1,2})(?::|%s)(?P<minute>[0-5]\d)(?![\d:]|\.\d)"
 _HOURS = {
-    "de": (r"\.", r"(?:\s?Uhr\b)?"), "fr": (r"\s?h\s?", r"(?:\s?(?:h|min)(?!\w))?"),
-    "es": (r"\s?h\s?|\.", r"(?:\s?(?:h|hs|hrs|horas)\b\.?)?"), "it": (r"\.", ""), "pt": (r"\s?h\s?", r"(?:\s?h\b)?"),
+    "de": (r"\.", r"(?:\s?(?:Uhr|h)\b)?"), "fr": (r"\s?h\s?", r"(?:\s?(?:h|min)(?!\w))?"),
+    "es": (r"\s?h\s?|\.", r"(?:\s?(?:h|hs|hrs|horas)\b\.?)?"), "it": (r"\.|h", ""), "pt": (r"\s?h\s?", r"(?:\s?h\b)?"),
     "nl": (r"\.", r"(?:\s?(?:uur|u)\b)?"), "sv": (r"\.", ""), "pl": (r"\.", ""),
 }  # fmt: skip
+_PARTS = "½⅓⅔¼¾"
 _ELECTRONIC = shape(
     "electronic",
     r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}|(?:https?://|www\.)[^\s<>\"]*[\w/]",
@@ -37,6 +38,13 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
     currencies = language.names("currency")
     scale = rf"(?:\s?(?P<scale>{scales})(?![\w]))?"
     money = shape("money", rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?", say.amount)
+    fraction = shape(
+        "fraction",
+        rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?(?:(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})(?![\w/])|"
+        rf"(?P<sign>[{_PARTS}]))(?:\s?(?P<unit>{language.names('unit')})(?!\w))?",
+        say.fraction,
+        f"/{_PARTS}",
+    )
     found = [
         shape("number", _NUMBER, say.number),
         shape("number", r"\d{1,60}", say.number),
@@ -51,8 +59,8 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
         shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled),
         shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/"),
         shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ","),
-        shape("fraction", rf"(?:(?P<whole>\d{{1,3}})\s)?(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})(?![\w/])(?:\s?"
-              rf"(?P<unit>{language.names('unit')})(?!\w))?", say.fraction, "/"),
+        fraction,
+        shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", say.mixed, "/½"),
         shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, "x×"),
         shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " "),
     ]  # fmt: skip
@@ -60,9 +68,12 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
         mark = "[:-]" if code in ("sv", "ru") else r"\.?"
         found.append(shape("ordinal", rf"(\d{{1,3}}){mark}({endings})(?!\w)", say.ordinal))
     if code in WITH_ORDINAL_DOT:
-        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–]\s?\d|\Z))", say.dotted, "."))
+        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z))", say.dotted, "."))
     if code == "de":
         found.append(shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, "."))
+        unit = language.names("unit")
+        found.append(shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{unit})(?=-)", say.compound, "-"))
+        found.append(shape("single", r"1(?=-[^\W\d_])", say.single, "-"))
         found.append(shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "e"))
     if code in ("ru", "pl"):
         found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "гr"))
@@ -71,20 +82,27 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
         shape("telephone", r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)", say.telephone),
         shape("per", rf"/\s?((?:{language.names('unit', 'per')})|[^\W\d_]{{3,20}})(?!\w)", say.per, "/"),
         shape("sign", rf"(?:{language.names('sign')})", say.sign),
+        fraction,
     )
     return tuple(found), others
 
 
-_PIECE = re.compile(r"[^\W\d_]+|\d|[^\w\s]|\s+|_")
+_PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|\s+|_")
 _NUMERAL = (
-    shape("numeral", r"([IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z)|[IVX]{1,8}(?=[er.è]))(er?|re|ème|\.)?(?![\w'])", say.numeral),
+    shape(
+        "numeral",
+        r"((?![LCDM](?![IVXLCDM]))[IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z)|[IVX]{1,8}(?=[er.è]))(er?|re|ème|\.)?(?![\w'])",
+        say.numeral,
+    ),
 )
 _MONTH = (shape("month", r"([^\W\d_]{3,5})\.?(?!\w)", say.month),)
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AFTER_A_DAY = re.compile(r"\d(?:er|º|°|\.|\sde)?\s\Z")
+_BEFORE_A_YEAR = re.compile(r"\.?\s(?:del?\s)?(?:1[89]|20)\d\d(?!\d)")
 _DAY_AHEAD = re.compile(r"([^\W\d_]{1,12})\.?\s?\Z")
 
 
+_ENDS_IN_UNIT = re.compile(r"\d\s?[^\W\d_]{1,3}\Z")
 _FARTHEST = 60  # characters that are passed over in one piece
 
 
@@ -98,7 +116,7 @@ def electronic(text: str, language: Language) -> dict[int, Proposal]:
 
 
 def following(
-    text: str, position: int, language: Language, addresses: dict[int, Proposal]
+    text: str, language: Language, addresses: dict[int, Proposal], position: int
 ) -> tuple[int, list[Proposal]]:
     """The next place where something may stand that does not stand for itself, and what."""
     for m in _PIECE.finditer(text, position):
@@ -153,9 +171,10 @@ def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
     found: list[Proposal] = []
     if word in language.first_words:
         found += _shorts(text, start, language)
-    if word[0] in "IVXLCDM" and word.rstrip("er").isupper():
+    if word[0] in "IVXLCDM" and word.rstrip("er").isupper() and not text[start - 1 : start].isdecimal():
         found += _matched(_NUMERAL, text, start, language)
-    if 2 < len(word) < 6 and _AFTER_A_DAY.search(text[max(0, start - 6) : start]):
+    is_dated = _AFTER_A_DAY.search(text[max(0, start - 6) : start]) or _BEFORE_A_YEAR.match(text, m.end())
+    if 2 < len(word) < 6 and is_dated:
         found += _matched(_MONTH, text, start, language)
     if word in _codes(language):
         found += _matched(_shapes(language)[1][:1], text, start, language)
@@ -170,7 +189,8 @@ def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
     """What short forms may stand there, with and without the dot at their end."""
     found = []
     if short := language.short.match(text, start):
-        for written in dict.fromkeys((short[0], short[0].rstrip("."))):
+        goes_on = re.match(r"\s*[\da-z]", text[short.end() : short.end() + 3])  # so that its dot ends no sentence
+        for written in (short[0],) if goes_on else dict.fromkeys((short[0], short[0].rstrip("."))):
             readings = language.shorts.get(written.replace(" ", ""))
             if readings and _may_stand(text, start, start + len(written), readings[0].parts[0], language):
                 own = ["s=short", f"w={written}", f"dot={written[-1] == '.'}", f"long={min(len(written), 5)}"]
@@ -215,10 +235,19 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
     character, behind, ahead = text[start], text[start + 1 : start + 2], text[start - 1 : start] if start else ""
     if not any(map(str.isalnum, around)):
         return []
-    if character in "-–−" and behind.isalpha():
+    if (
+        character == "-"
+        and ahead.isalpha()
+        and not (behind.isalpha() or _ENDS_IN_UNIT.search(text[max(0, start - 5) : start]))
+    ):  # Hin- und Rückflug, A-6
+        return []
+    is_between_words = not any(map(str.isdecimal, around))
+    if character in "-–−" and (behind.isalpha() or (is_between_words and character != "−")):
         day = _DAY_AHEAD.search(text[max(0, start - 14) : start])
         if not day or day[1].lower() not in _days(language):
             return []
+    if character == "/" and ahead.isdecimal() and behind.isupper():  # 12/A
+        return []
     if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
         return []
     found = [*_matched(_shapes(language)[1], text, start, language), *_shorts(text, start, language)]

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from common.audio.espeak import EspeakError, sentences_in_ipa
 from common.text.european.language import language_of
 from common.text.european.reader import european_tokens
-from common.text.mandarin import HAN
-from common.text.mandarin_reader import mandarin_tokens
+from common.text.mandarin.phones import HAN
+from common.text.mandarin.reader import mandarin_tokens
 from common.text.numbers import in_words
 from common.text.spoken import said_english
 from fastpitch.front.languages import (

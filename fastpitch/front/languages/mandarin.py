@@ -5,8 +5,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from common.text import mandarin
-from common.text.mandarin_reader import mandarin_tokens
+from common.text.mandarin import phones as mandarin
+from common.text.mandarin.reader import mandarin_tokens
 from fastpitch.front.languages import Given, SymbolPiece, TextConfig, TextError, english
 
 _MARKED = tuple("#" + symbol for symbol in (*mandarin.PHONES, *mandarin.TONES, *mandarin.PUNCTUATION))

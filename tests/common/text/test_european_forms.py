@@ -3,7 +3,7 @@
 import pytest
 
 from common.text.european.reader import european_tokens
-from common.text.mandarin_reader import spoken_mandarin
+from common.text.mandarin.reader import spoken_mandarin
 
 CASES = {
     "de": {

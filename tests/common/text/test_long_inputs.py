@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from common.text.european.reader import european_tokens
-from common.text.mandarin_reader import spoken_mandarin
+from common.text.mandarin.reader import spoken_mandarin
 from common.text.normalize import normalize_english
 from common.text.spoken import spoken_english
 from tests.timing import assert_takes_less, quickest

@@ -1,6 +1,6 @@
 import pytest
 
-from common.text import mandarin
+from common.text.mandarin import phones as mandarin
 from tests.data import shared
 
 

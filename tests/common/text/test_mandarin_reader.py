@@ -1,6 +1,6 @@
 import pytest
 
-from common.text.mandarin_reader import mandarin_tokens, spoken_mandarin
+from common.text.mandarin.reader import mandarin_tokens, spoken_mandarin
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from common.text.mandarin_reader import mandarin_tokens, spoken_mandarin
         ("时间：好；", "时间：好；"),
         ("5-6个人", "五到六个人"),
         ("1998-2003年", "一九九八到二零零三年"),
-        ("2008年-2012年", "二零零八到二零一二年"),
+        ("2008年-2012年", "二零零八年到二零一二年"),
         ("第3章到第12章", "第三章到第十二章"),
         ("他在15:30到。", "他在十五点三十分到。"),
         ("会议9:05开始", "会议九点零五分开始"),
@@ -78,7 +78,12 @@ def test_numbers_beside_chinese_are_said_in_chinese(printed, said):
 
 def test_tokens_have_classes_and_lose_no_character():
     found = mandarin_tokens("我有5-6个iPhone 15")
-    assert [(t.written, t.kind) for t in found if t.spoken] == [("5-6", "range")]
+    assert [(t.written, t.kind) for t in found if t.spoken] == [
+        ("5", "number"),
+        ("-", "to"),
+        ("6", "number"),
+        ("15", "number"),
+    ]
     assert "".join(token.written for token in found) == "我有5-6个iPhone 15"
 
 
