@@ -3,6 +3,7 @@
     python -m benchmarks.silence runs/quickstart/jasper_best.pt --root data/quickstart/LibriSpeech
     python -m benchmarks.silence runs/digits/jasper_best.pt --root data/digits --data test.jsonl
     python -m benchmarks.silence runs/quickstart_transducer/fastconformer_best.pt --root … --by session
+    python -m benchmarks.silence runs/quickstart/jasper_best.pt --root … --by server
     python -m benchmarks.silence jasper.onnx --against runs/quickstart/jasper_best.pt --root … --only zeros
 
 Models are what the server takes: checkpoints of any recogniser and files of trt.export. Silence stands between words
@@ -13,24 +14,30 @@ benchmarks/results/silence.jsonl.
 
 import argparse
 import asyncio
+import contextlib
+import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import soundfile
 import torch
 
+from benchmarks.serving_soak import running
 from common.audio import waveform
 from common.benchmark import append_row
 from common.data.manifest import Utterance, read_sources
 from common.recognition.metrics import word_errors
 from common.recognition.transcripts import Transcript
+from trt.client.asking import Server
 from trt.serving.live import Captions
 from trt.serving.models import Ears, load_ears
 
 Place = Literal["before", "after", "both", "between"]
 By = Literal["recording", "session", "captions"]
+Hear = Callable[[list[np.ndarray]], list[str]]
 SECONDS: dict[Place, tuple[float, ...]] = {
     "before": (0.05, 0.25, 1.0, 5.0), "after": (0.05, 0.25, 1.0, 5.0), "both": (0.25, 2.0, 5.0), "between": (0.25, 1.0),
 }  # fmt: skip
@@ -54,7 +61,7 @@ def with_silence(
     return np.concatenate(pieces if place in ("after", "both") else pieces[:-1])
 
 
-def heard_by(by: By, ears: Ears) -> Callable[[list[np.ndarray]], list[str]]:
+def heard_by(by: By, ears: Ears) -> Hear:
     """What makes texts of samples: whole, as a stream of tenths of seconds, or as live captions."""
     step = ears.sample_rate // 10
 
@@ -79,7 +86,16 @@ def heard_by(by: By, ears: Ears) -> Callable[[list[np.ndarray]], list[str]]:
     return lambda sounds: [asyncio.run(captioned(samples_N)) for samples_N in sounds]
 
 
-Hear = Callable[[list[np.ndarray]], list[str]]
+def heard_over_http(url: str, sample_rate: int) -> Hear:
+    """What asks a server for the texts of samples at that rate."""
+    server = Server(url)
+
+    def answered(samples_N: np.ndarray) -> str:
+        file = io.BytesIO()
+        soundfile.write(file, samples_N, sample_rate, format="WAV", subtype="FLOAT")
+        return server.transcribe(file.getvalue(), "a.wav", style="text").removesuffix("\n")
+
+    return lambda sounds: list(map(answered, sounds))
 
 
 def measured(
@@ -120,7 +136,7 @@ def main() -> None:
     parser.add_argument("--data", default="test-clean", help="subset or manifest in it (default test-clean)")
     parser.add_argument("--clips", type=int, default=200, help="number of clips (default 200)")
     parser.add_argument(
-        "--by", choices=("recording", "session", "captions"), default="recording", help="way of hearing"
+        "--by", choices=("recording", "session", "captions", "server"), default="recording", help="way of hearing"
     )
     parser.add_argument("--against", type=Path, help="model whose texts should be the same (default: with --by, MODEL)")
     parser.add_argument("--only", default="", help="pattern of the rows wanted, such as zeros or between (default all)")
@@ -132,8 +148,13 @@ def main() -> None:
     against = None
     if options.against or options.by != "recording":
         against = heard_by("recording", load_ears(options.against or options.model, threads=1, device="cpu"))
-    hear = heard_by(options.by, ears)
-    found, unlike = measured(hear, utterances, ears.sample_rate, options.only, against)
+    with contextlib.ExitStack() as stack:
+        if options.by == "server":
+            server = stack.enter_context(running("--asr", str(options.model), "--threads", "1"))
+            hear = heard_over_http(server.url, ears.sample_rate)
+        else:
+            hear = heard_by(options.by, ears)
+        found, unlike = measured(hear, utterances, ears.sample_rate, options.only, against)
     print(f"as they are {found['as they are']:.2f} %; most above it {max(found.values()) - found['as they are']:+.2f}")
     row = {"model": str(options.model.parent.name), "file": options.model.suffix, "by": options.by}
     row |= {"clips": len(utterances), "words_wrong": found, "texts_unlike": unlike}

@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -50,6 +51,25 @@ class Timings(NamedTuple):
         row = {f"p{p}": round(self.percentile(p), 4) for p in (50, 90, 95, 99)}
         row |= {"mean": round(statistics.fmean(self.milliseconds), 4), "n": len(self.milliseconds)}
         return row | {"spread": spread(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingSettings:
+    """How a benchmark times calls, and where its rows go."""
+
+    repeats: int = 20
+    """Calls that are timed."""
+    warmup: int = 3
+    """Calls before those that are timed."""
+    clock: Clock = "wall"
+    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
+    results: Path = RESULTS
+    """Folder of the file that rows are appended to."""
+
+    def compared(self, calls: Mapping[str, Callable[[], Any]], device: torch.device) -> dict[str, Timings]:
+        """`compare` with these settings."""
+        clock = CLOCKS[self.clock]
+        return compare(calls, device=device, warmup=self.warmup, repeats=self.repeats, clock=clock)
 
 
 def spread(*sides: Timings) -> float:
@@ -172,6 +192,13 @@ def append_row(name: str, row: Mapping[str, Any], *, device: torch.device, folde
     with (folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(full) + "\n")
     return full
+
+
+def print_row(row: Mapping[str, Any], columns: Mapping[str, str], *, with_heads: bool) -> None:
+    """Prints what `row` has under the names of `columns`, first their heads if `with_heads`; the first one is wide."""
+    lines = [list(columns.values())] if with_heads else []
+    for cells in [*lines, ["-" if row.get(name) is None else str(row[name]) for name in columns]]:
+        print(" ".join(f"{cell[-40:]:>{10 if i else 36}}" for i, cell in enumerate(cells)), flush=True)
 
 
 def read_rows(name: str, *, folder: Path = RESULTS) -> list[dict[str, Any]]:

@@ -206,9 +206,7 @@ class LogMel(nn.Module):
 
 
 def normalize(
-    features_BFT: Tensor,
-    frames_B: Tensor,
-    kind: Literal["per_feature", "all_features", "none"] = "per_feature",
+    features_BFT: Tensor, frames_B: Tensor, kind: Literal["per_feature", "all_features", "none"] = "per_feature"
 ) -> Tensor:
     """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond them.
 

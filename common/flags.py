@@ -52,10 +52,8 @@ def flags(cls: type[Any], default: Any = None, prefix: str = "", group: str = "O
     """All options of a class, those of the groups in it too; `default` is an instance, of the values that stand."""
     from tyro.conf import Positional, Suppress
 
-    hints, told = (
-        typing.get_type_hints(cls, include_extras=True),
-        _docstrings(typing.cast(Any, cls)),
-    )  # mypy holds that classes cannot be hashed
+    hints = typing.get_type_hints(cls, include_extras=True)
+    told = _docstrings(typing.cast(Any, cls))  # mypy holds that classes cannot be hashed
     for field in dataclasses.fields(cls):
         hint, *marks = typing.get_args(hints[field.name]) if _is_annotated(hints[field.name]) else (hints[field.name],)
         if Suppress in marks:
@@ -136,6 +134,8 @@ def told_of(boxed: str) -> str:
     )
     parts = [" ".join(part.split()) for part in re.split(r"-{6,}", text)]
     said = "; ".join(re.sub(r"^Error parsing \w+: ", "", part) for part in parts if part and not re.match(titles, part))
+    if wrong := re.match(r"Error parsing --(\S+): no type matching (.*?) could be instantiated from \[(.*?)\]", said):
+        return f"--{wrong[1].replace('-', '_')}: expected {wrong[2]}, found {wrong[3]}"
     if missing := re.match(r"Missing from .*?: (.*) \(required\)", said):
         return _missing(missing[1].split(" (required) "))
     return re.sub(r"^Unrecognized options: (.*)", r"not expected: \1; see --help", said)

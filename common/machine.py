@@ -11,7 +11,6 @@ import torch
 CODE = (".py", ".c", ".cpp", ".cu", ".h", ".inl", ".cuh", ".sh", ".toml", ".txt")
 """Endings of files that change what is measured."""
 
-
 VECTOR_FLAGS = ("avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 
 

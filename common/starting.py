@@ -7,11 +7,10 @@ the process at once, in one line, with status 130. From `common.interruption.end
 import os
 import signal
 import sys
-from types import FrameType
 
 
-def end_at_once(number: int, _frame: FrameType | None) -> None:
-    """For `signal.signal`."""
+def end_at_once(number: int, _frame: object) -> None:
+    """For `signal.signal`. No `X | None` here: an old Python is to read on, to where its version is checked."""
     os.write(2, b"interrupted\n")
     os._exit(128 + number)
 

@@ -4,7 +4,7 @@ import ctypes
 import re
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,20 +40,15 @@ class WordsTable(ctypes.Structure):
     _fields_ = fields("p starts lengths table; n slots; i capacity words")
 
 
-class FilledLevel(Protocol):
-    """`ctc.arpa.Level`, whose arrays are filled."""
+class Level(NamedTuple):
+    """All n-grams of one order."""
 
-    @property
-    def words(self) -> np.ndarray:
-        """int32 [N, n]."""
-
-    @property
-    def log10_prob(self) -> np.ndarray:
-        """float64 [N]."""
-
-    @property
-    def log10_backoff(self) -> np.ndarray:
-        """float64 [N]."""
+    words: np.ndarray
+    """int32 [N, n]: indices into the vocabulary."""
+    log10_prob: np.ndarray
+    """float64 [N]: log10 p(last word | the words before)."""
+    log10_backoff: np.ndarray
+    """float64 [N]: log10 weight of the shorter history for words that do not follow this n-gram."""
 
 
 class ArpaWords:
@@ -104,16 +99,14 @@ def line_before(text: bytes, place: Place) -> bytes:
     return text[text.rfind(b"\n", 0, end) + 1 : end]
 
 
-def read_level(
-    library: ctypes.CDLL, text: bytes, order: int, level: FilledLevel, words: ArpaWords, place: Place
-) -> Status:
+def read_level(library: ctypes.CDLL, text: bytes, order: int, level: Level, words: ArpaWords, place: Place) -> Status:
     """The n-grams of one order into `level` (csrc/decode_arpa.cpp)."""
-    arrays = [array.ctypes.data for array in (level.words, level.log10_prob, level.log10_backoff)]
+    arrays = (level.words, level.log10_prob, level.log10_backoff)
     count = len(level.words)
     return Status(library.ctc_arpa_level(text, len(text), order, count, words.native, place, *arrays))
 
 
-def read_level_in_python(text: bytes, order: int, level: FilledLevel, words: ArpaWords, place: Place) -> Status:
+def read_level_in_python(text: bytes, order: int, level: Level, words: ArpaWords, place: Place) -> Status:
     """`read_level`, for where there is no compiler, and to compare with."""
     place.row = 0
     line = next_line(text, place)
@@ -132,7 +125,7 @@ def read_level_in_python(text: bytes, order: int, level: FilledLevel, words: Arp
     return Status.SUCCESS
 
 
-def _read_ngram(line: bytes, order: int, level: FilledLevel, words: ArpaWords, row: int) -> Status:
+def _read_ngram(line: bytes, order: int, level: Level, words: ArpaWords, row: int) -> Status:
     fields = [field for field in SEPARATOR.split(line) if field]
     if not fields:
         return Status.FIELDS

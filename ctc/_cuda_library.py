@@ -5,14 +5,24 @@ V classes.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from ctc import native as native_code
 from ctc._library import LIBRARY, load_cpu
-from ctc._loss_library import SUCCESS, TYPES, CTCProblem, LossOptions, TargetLabels, problem_of, refused, wrong_option
+from ctc._loss_library import (
+    SUCCESS,
+    TYPES,
+    CTCProblem,
+    LossOptions,
+    TargetLabels,
+    check,
+    problem_of,
+    refused,
+    wrong_option,
+)
 from ctc.native.kernels import DeviceFunctions
 
 WORKSPACE_ALIGNMENT = 256
@@ -25,7 +35,6 @@ FUNCTIONS = {
     "ctc_align_cuda_workspace": "nnn>z",
     "ctc_align_cuda": "pippnpipppppp",
 }
-
 
 DEVICE = DeviceFunctions(LIBRARY, load_cpu, FUNCTIONS)
 serves, why_missing = DEVICE.serve, DEVICE.why_missing
@@ -53,21 +62,9 @@ def run(
     workspace = torch.empty(bytes_needed.value + WORKSPACE_ALIGNMENT, dtype=torch.uint8, device=device)
     losses_B = torch.empty(problem.batch, dtype=wide, device=device)
     reduced = torch.empty((), dtype=wide, device=device) if problem.reduction else None
-    launch(
-        found.ctc_loss_cuda,
-        device,
-        problem,
-        logits_TBV.data_ptr(),
-        _address(gradient_TBV),
-        labels.targets.data_ptr(),
-        labels.input_lengths.data_ptr(),
-        labels.target_lengths.data_ptr(),
-        _address(scale_B),
-        losses_B.data_ptr(),
-        _address(reduced),
-        workspace.data_ptr() + -workspace.data_ptr() % WORKSPACE_ALIGNMENT,
-        None,
-    )
+    aligned = workspace[-workspace.data_ptr() % WORKSPACE_ALIGNMENT :]
+    inputs = (problem, logits_TBV, gradient_TBV, *labels.arrays, scale_B)
+    launch(found.ctc_loss_cuda, device, *inputs, losses_B, reduced, aligned, None)
     return losses_B if reduced is None else reduced
 
 
@@ -80,27 +77,28 @@ def scale(gradient_TBV: Tensor, by: Tensor) -> None:
     wide = torch.float64 if gradient_TBV.dtype == torch.float64 else torch.float32
     by = by.to(wide)  # nothing to do: a loss has this type
     frame_stride, batch_stride, _ = gradient_TBV.stride()
-    problem = CTCProblem(
-        frames=frames,
-        batch=batch,
-        classes=classes,
-        gradient_frame_stride=frame_stride,
-        gradient_batch_stride=batch_stride,
-        type=TYPES[gradient_TBV.dtype],
-    )
+    strides = {"gradient_frame_stride": frame_stride, "gradient_batch_stride": batch_stride}
+    problem = CTCProblem(frames=frames, batch=batch, classes=classes, type=TYPES[gradient_TBV.dtype], **strides)
     by_stride = by.stride(0) if by.dim() else 0
-    launch(
-        DEVICE.loaded().ctc_scale_gradient_cuda,
-        gradient_TBV.device,
-        problem,
-        gradient_TBV.data_ptr(),
-        by.data_ptr(),
-        by_stride,
-    )
+    launch(DEVICE.loaded().ctc_scale_gradient_cuda, gradient_TBV.device, problem, gradient_TBV, by, by_stride)
 
 
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
+def check_on_host(
+    logits_TBV: Tensor,
+    options: LossOptions,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+) -> None:
+    """ValueError for the first utterance whose lengths or labels do not fit, where all of them are on the host.
+
+    What is on the device is looked at there alone, and makes NaN.
+    """
+    given = (targets, *(torch.as_tensor(lengths) for lengths in (input_lengths, target_lengths)))
+    is_special = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if is_special or logits_TBV.shape[1] == 0 or any(tensor.is_cuda for tensor in given):
+        return
+    check(logits_TBV, TargetLabels(targets, given[1].reshape(-1), given[2].reshape(-1), targets.shape[-1]), options)
 
 
 def launch(function: Callable[..., int], device: torch.device, *arguments: object) -> None:

@@ -32,10 +32,7 @@ class CTCProblem(ctypes.Structure):
     )
 
 
-FUNCTIONS = {
-    "ctc_loss": "ppppppppppp",
-    "ctc_loss_workspace": "pp",
-}
+FUNCTIONS = {"ctc_loss": "ppppppppppp", "ctc_loss_workspace": "pp"}
 
 
 @functools.cache
@@ -75,6 +72,11 @@ class TargetLabels:
     longest: int
 
     @property
+    def arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        """As kernels take them."""
+        return self.targets, self.input_lengths, self.target_lengths
+
+    @property
     def is_padded(self) -> bool:
         """Whether `targets` is [B, L]."""
         return self.targets.dim() == 2
@@ -107,19 +109,8 @@ def run(
     losses_B = torch.empty(problem.batch, dtype=wide)
     reduced = torch.empty((), dtype=wide) if problem.reduction else None
     invalid = ctypes.c_int64()
-    status = library.ctc_loss(
-        problem,
-        logits_TBV.data_ptr(),
-        None if gradient_TBV is None else gradient_TBV.data_ptr(),
-        labels.targets.data_ptr(),
-        labels.input_lengths.data_ptr(),
-        labels.target_lengths.data_ptr(),
-        None if scale_B is None else scale_B.data_ptr(),
-        losses_B.data_ptr(),
-        None if reduced is None else reduced.data_ptr(),
-        workspace.data_ptr(),
-        invalid,
-    )
+    inputs = (problem, logits_TBV, gradient_TBV, *labels.arrays, scale_B)
+    status = library.ctc_loss(*inputs, losses_B, reduced, workspace, invalid)
     if status == INVALID_VALUE and invalid.value >= 0:
         raise ValueError(wrong_utterance(invalid.value, problem, labels))
     if status == INVALID_VALUE:

@@ -189,9 +189,9 @@ def viterbi_native(
     is_clipped_B = torch.zeros(batch, dtype=torch.int32)
     most_frames, longest = (max(values.tolist(), default=0) for values in (frames_B, lengths_B))
     workspace = torch.empty(library.ctc_align_workspace(most_frames, longest, options), dtype=torch.uint8)
-    inputs = (frames_B.data_ptr(), targets_BU.data_ptr(), width, lengths_B.data_ptr(), options)
-    outputs = [tensor.data_ptr() for tensor in (start_BU, end_BU, log_prob_BU, log_prob_B, is_clipped_B, workspace)]
-    _native.call(library.ctc_align, _native.scores(scores_BSV), *inputs, *outputs, workspace.numel())
+    inputs = (_native.scores(scores_BSV), frames_B, targets_BU, width, lengths_B, options)
+    outputs = (start_BU, end_BU, log_prob_BU, log_prob_B, is_clipped_B)
+    _native.call(library.ctc_align, *inputs, *outputs, workspace, workspace.numel())
     return Spans(start_BU, end_BU, log_prob_BU, log_prob_B), is_clipped_B.bool()
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ctc import _library, _native, packings
 from ctc._arpa_text import BLANKS, ArpaWords, Place, Status, line_before, next_line, read_level, read_level_in_python
+from ctc._arpa_text import Level as Level
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 SPACE = "|"  # a space as a word of a character model, for ARPA files separate words by spaces
@@ -20,17 +21,6 @@ IMPOSSIBLE = -99.0  # how the format writes log10 of 0
 
 class ArpaError(ValueError):
     """A file that is not an ARPA model; the message names file and line."""
-
-
-class Level(NamedTuple):
-    """All n-grams of one order."""
-
-    words: np.ndarray
-    """int32 [N, n]: indices into the vocabulary."""
-    log10_prob: np.ndarray
-    """float64 [N]: log10 p(last word | the words before)."""
-    log10_backoff: np.ndarray
-    """float64 [N]: log10 weight of the shorter history for words that do not follow this n-gram."""
 
 
 class BackoffModel(NamedTuple):

@@ -143,10 +143,9 @@ def search_native(
     log_prob_BN, external_BN = np.empty((2, batch, options.n_best))
     counts_B = np.empty(batch, np.int32)
     arrays = (labels_BNS, lengths_BN, log_prob_BN, external_BN, counts_B, start_BNS, end_BNS)
-    outputs = [array.ctypes.data for array in arrays]
     table = scorer.table() if scorer is not None else None
-    inputs = (_native.scores(scores_BSV), frames_B.ctypes.data, table, native)
-    _native.call(library.ctc_beam_search, *inputs, *outputs, workspace.ctypes.data, workspace.size)
+    inputs = (_native.scores(scores_BSV), frames_B, table, native)
+    _native.call(library.ctc_beam_search, *inputs, *arrays, workspace, workspace.size)
     return [
         hypotheses_of(count, *rows) for count, *rows in zip(counts_B.tolist(), *arrays[:4], *arrays[5:], strict=True)
     ]

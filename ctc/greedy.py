@@ -82,9 +82,9 @@ def greedy(
     """
     check_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
     if is_tensor(log_probs_BSV) and not log_probs_BSV.is_cpu:
-        from ctc import _device_greedy
+        from ctc import _cuda_decode
 
-        return _unpack(_device_greedy.collapsed(log_probs_BSV, frames_B, blank).cpu().numpy())
+        return _unpack(_cuda_decode.collapsed(log_probs_BSV, frames_B, blank).cpu().numpy())
     scores_BSV = on_host(log_probs_BSV)
     lengths_B = host_lengths(frames_B, *scores_BSV.shape[:2], name="greedy: frames_B")
     library = _native.load()
@@ -99,9 +99,9 @@ def _greedy_native(library: ctypes.CDLL, scores_BSV: np.ndarray, frames_B: np.nd
     runs_B3S = np.empty((batch, 3, frames), np.int32)
     confidence_BS = np.empty((batch, frames), np.float32)
     counts_B, nan_frames_B = np.empty((2, batch), np.int32)
-    outputs = [array.ctypes.data for array in (runs_B3S, confidence_BS, counts_B, nan_frames_B)]
     n_threads = min(threads(), max(1, scores_BSV.size // SCORES_PER_THREAD))
-    _native.call(library.ctc_greedy, _native.scores(scores_BSV), frames_B.ctypes.data, blank, n_threads, *outputs)
+    outputs = (runs_B3S, confidence_BS, counts_B, nan_frames_B)
+    _native.call(library.ctc_greedy, _native.scores(scores_BSV), frames_B, blank, n_threads, *outputs)
     return _decoded(runs_B3S, confidence_BS, counts_B.tolist(), nan_frames_B.tolist())
 
 
@@ -125,7 +125,7 @@ def greedy_numpy(scores_BSV: np.ndarray, frames_B: np.ndarray, blank: int) -> li
 
 
 def _unpack(packed_BP: np.ndarray) -> list[Decoded]:
-    """What `_device_greedy.collapsed` gives, taken apart."""
+    """What `_cuda_decode.collapsed` gives, taken apart."""
     packed_BP = np.asarray(packed_BP)
     batch, size = packed_BP.shape
     frames = (size - 3) // 4

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ctc import _compiled_loss, _cuda_library, _cuda_loss, _loss_library, _loss_operator
+from ctc import _compiled_loss, _cuda_library, _loss_library, _loss_operator
 from ctc._loss_library import LossOptions, TargetLabels
 from ctc.inputs import integer_tensor
 from ctc.memory import GradientPool, check_no_overlap, readable
@@ -93,7 +93,7 @@ def ctc_loss(
     if reduction not in _loss_library.REDUCTIONS:
         raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', found {reduction!r}")
     if _cuda_library.serves(logits_TBV):
-        _cuda_loss.check_on_host(logits_TBV, options, targets, input_lengths, target_lengths)
+        _cuda_library.check_on_host(logits_TBV, options, targets, input_lengths, target_lengths)
     if in_place:
         check_no_overlap(logits_TBV)
         logits_TBV = readable(logits_TBV)

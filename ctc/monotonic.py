@@ -49,9 +49,8 @@ def monotonic_native(library: ctypes.CDLL, log_probs_BTL: Tensor, frames_B: Tens
     durations_BL = torch.empty(batch, tokens, dtype=torch.int64)
     threads = min(torch.get_num_threads(), max(batch, 1))
     workspace = torch.empty(library.ctc_monotonic_workspace(frames, tokens, threads), dtype=torch.uint8)
-    inputs = (_native.scores(scores_BTL), frames_B.data_ptr(), lengths_B.data_ptr(), threads)
-    outputs = (durations_BL.data_ptr(), workspace.data_ptr(), workspace.numel())
-    _native.call(library.ctc_monotonic, *inputs, *outputs)
+    inputs = (_native.scores(scores_BTL), frames_B, lengths_B, threads)
+    _native.call(library.ctc_monotonic, *inputs, durations_BL, workspace, workspace.numel())
     return durations_BL
 
 

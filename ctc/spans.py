@@ -33,10 +33,9 @@ def label_spans(log_probs_SV: np.ndarray, labels: Sequence[int], *, blank: int) 
         targets_U, lengths_1 = np.array(labels, np.int32), np.array([count])
         options = _native.AlignOptions(blank=blank, threads=native.threads())
         workspace = np.empty(library.ctc_align_workspace(len(log_probs_SV), count, options), np.uint8)
-        inputs = (frames_1.ctypes.data, targets_U.ctypes.data, count, lengths_1.ctypes.data, options)
-        outputs = (start_U, end_U, log_probs_U, total_1, is_clipped_1, workspace)
-        pointers = [array.ctypes.data for array in outputs]
-        _native.call(library.ctc_align, _native.scores(log_probs_SV[None]), *inputs, *pointers, workspace.nbytes)
+        inputs = (_native.scores(log_probs_SV[None]), frames_1, targets_U, count, lengths_1, options)
+        outputs = (start_U, end_U, log_probs_U, total_1, is_clipped_1)
+        _native.call(library.ctc_align, *inputs, *outputs, workspace, workspace.nbytes)
         spans, total = list(zip(start_U.tolist(), end_U.tolist(), strict=True)), float(total_1[0])
     if not np.isfinite(total):
         raise ValueError(f"label_spans: the best path has log-probability {total}")

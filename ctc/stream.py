@@ -80,14 +80,8 @@ class BeamStream:
         self.memory = self._library.ctc_beam_stream_bytes(vocabulary, self._native)
         check_memory(self.memory, self.options)
         self.stream_state = np.empty(self.memory, np.uint8)
-        _native.call(
-            self._library.ctc_beam_stream_start,
-            vocabulary,
-            self._table,
-            self._native,
-            self.stream_state.ctypes.data,
-            self.memory,
-        )
+        arguments = (vocabulary, self._table, self._native, self.stream_state, self.memory)
+        _native.call(self._library.ctc_beam_stream_start, *arguments)
 
     def copy(self) -> "BeamStream":
         """Another one that goes on from here, for frames that may yet change."""
@@ -103,7 +97,7 @@ class BeamStream:
         if self._library is None:
             return bool(self.hypotheses())
         is_over = ctypes.c_int32()
-        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state.ctypes.data, is_over)
+        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state, is_over)
         _native.call(self._library.ctc_beam_stream_push, *arguments)
         return not is_over.value
 
@@ -119,11 +113,11 @@ class BeamStream:
         most = self._open() + len(scores_SV)
         labels_S, start_S, end_S = np.empty((3, most), np.int32)
         log_prob_S, entropy_S = np.empty((2, most), np.float32)
-        outputs = (array.ctypes.data for array in (labels_S, start_S, end_S, log_prob_S, entropy_S))
+        outputs = (labels_S, start_S, end_S, log_prob_S, entropy_S)
         count, is_over = ctypes.c_int64(), ctypes.c_int32()
-        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state.ctypes.data, most)
+        arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state, most)
         _native.call(self._library.ctc_beam_stream_settle, *arguments, *outputs, count, is_over)
-        settled = [array[: count.value].tolist() for array in (labels_S, start_S, end_S, log_prob_S, entropy_S)]
+        settled = [array[: count.value].tolist() for array in outputs]
         if count.value:
             self._settled_end = settled[2][-1]
         return Labels(*settled)
@@ -142,8 +136,8 @@ class BeamStream:
         log_prob_N, external_N = np.full((2, n_best), math.nan)
         log_prob_NS, entropy_NS = np.empty((2, n_best, most), np.float32)
         outputs = (labels_NS, lengths_N, log_prob_N, external_N, count, start_NS, end_NS, log_prob_NS, entropy_NS)
-        arguments = (self._vocabulary, self._table, self._native, self.stream_state.ctypes.data, most)
-        _native.call(self._library.ctc_beam_stream_result, *arguments, *(array.ctypes.data for array in outputs))
+        arguments = (self._vocabulary, self._table, self._native, self.stream_state, most)
+        _native.call(self._library.ctc_beam_stream_result, *arguments, *outputs)
         found = hypotheses_of(int(count[0]), labels_NS, lengths_N, log_prob_N, external_N, start_NS, end_NS)
         rows = zip(found, log_prob_NS, entropy_NS, strict=False)
         return [

@@ -104,7 +104,7 @@ def automaton_native(library: ctypes.CDLL, model: BackoffModel) -> NgramAutomato
     table = _native.ModelTable(model.order, len(model.vocabulary), (_native.LevelTable * model.order)(*rows))
     workspace = np.zeros(library.ctc_ngram_workspace(table), np.uint8)
     states, arcs, twice = ctypes.c_int32(), ctypes.c_int64(), (ctypes.c_int64 * 2)()
-    status = library.ctc_ngram_plan(table, workspace.ctypes.data, states, arcs, twice)
+    status = library.ctc_ngram_plan(table, workspace, states, arcs, twice)
     if twice[0]:
         ngram = " ".join(model.vocabulary[word] for word in levels[twice[0] - 1].words[twice[1]])
         raise ValueError(f"model: expected every n-gram once, found the {twice[0]}-gram {ngram!r} twice")
@@ -117,8 +117,7 @@ def automaton_native(library: ctypes.CDLL, model: BackoffModel) -> NgramAutomato
     backoff, backoff_state = np.empty(states.value, np.float32), np.empty(states.value, np.int32)
     word_bound = np.empty(len(model.vocabulary), np.float32)
     arrays = (first_arc, arc_word, arc_log_prob, arc_next, backoff, backoff_state, word_bound)
-    pointers = [*(array.ctypes.data for array in arrays), ctypes.byref(start_state)]
-    _native.call(library.ctc_ngram_fill, table, workspace.ctypes.data, index.get(START, NONE), *pointers)
+    _native.call(library.ctc_ngram_fill, table, workspace, index.get(START, NONE), *arrays, start_state)
     return NgramAutomaton(
         first_arc=pack(first_arc, library),
         arc_word=pack(arc_word, library),

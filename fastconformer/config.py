@@ -172,9 +172,6 @@ class Config(RecogniserSettings):
     output_dir: Path = Path("runs/transducer")
     epochs: int = 100
     batch_size: int = 16
-    batch_tokens: int = 0
-    """Tokens of an attention decoder per process and optimiser step, prompts and padding included, besides
-    batch_seconds; 0 for any number."""
     sync_batch_norm: bool = True
     """Whether batch statistics are taken over all processes, as in NeMo's recipes, or in each by itself."""
     ema: float = 0.997
@@ -191,8 +188,5 @@ class Config(RecogniserSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_not_negative(self, "batch_tokens")
-        if self.batch_tokens and not self.batch_seconds:
-            raise ValueError(f"batch_tokens = {self.batch_tokens}: expected batch_seconds above 0 besides")
         if self.learns == "adapters" and not self.model.encoder.adapter_width:
             raise ValueError("learns = adapters: the encoder has none; expected model.encoder.adapter_width above 0")

@@ -200,7 +200,7 @@ def evaluated(
         fitting, left_out = askable(fitting, asr.prompt_for, cfg.wanted)
         problems = [*problems, *left_out]
     rate = asr.feature_config.sample_rate
-    return SpeechDataset(fitting, encode=_no_labels, sample_rate=rate, trim=False, on_error="skip"), problems
+    return SpeechDataset(fitting, encode=_no_labels, sample_rate=rate, keep=asr.keep, on_error="skip"), problems
 
 
 if __name__ == "__main__":

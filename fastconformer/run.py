@@ -1,6 +1,6 @@
 """A training run: its data and pieces, its network and what follows it, new or as the checkpoint says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from common.data.keeping import counted
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import ManifestError, Utterances
 from common.features import LogMel
+from common.recognition.spelled import dataset_of, read_utterances
 from common.recognition.training import log_letters
 from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory
@@ -21,13 +23,12 @@ from common.training.batch_norm import synchronized
 from common.training.epochs import Epochs
 from common.training.learner import Learner, amount_of, size_of
 from common.training.state import TrainingError, TrainingState
-from fastconformer import data
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, learned_pieces
 from fastconformer.attention.prompt import PromptFormat
 from fastconformer.attention.targets import Targets, Texts, askable, languages_of
 from fastconformer.checkpoints import own, reading
 from fastconformer.checkpoints.imported import Imported
-from fastconformer.config import Config
+from fastconformer.config import Config, DataConfig
 from fastconformer.network.model import Model
 
 NAME = "fastconformer"  # checkpoints in a run directory start with it
@@ -49,6 +50,23 @@ def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported
     return directory.adopted(cfg, theirs, (part, "features")), start
 
 
+def spelling_of(data: DataConfig, pieces: Pieces | None, *, is_prompted: bool = False) -> Callable[[str], str]:
+    """What writes transcripts as pieces, the `pieces` where they are known already, are cut from them.
+
+    Where prompts say what is written (`is_prompted`), texts may be of several languages, with punctuation or without.
+    """
+    normalizes = data.normalize_text
+    if normalizes is None:
+        normalizes = not is_prompted and (pieces is None or not pieces.are_cased)
+    if not normalizes:
+        return _stripped
+    return Spelling(None, language=data.language, unknown_letters=data.unknown_letters)
+
+
+def _stripped(text: str) -> str:
+    return " ".join(text.split())
+
+
 class Run:
     """What a training step uses. Raises CheckpointError and the readers' errors."""
 
@@ -56,7 +74,7 @@ class Run:
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
         known = self._known_pieces(start)
-        self.spelling = data.spelling_of(cfg.data, known, is_prompted=cfg.model.attention.layers > 0)
+        self.spelling = spelling_of(cfg.data, known, is_prompted=cfg.model.attention.layers > 0)
         utterances = self._utterances(training=True)
         validation = self._utterances(training=False) if cfg.data.validation else None
         if isinstance(self.spelling, Spelling):
@@ -83,23 +101,26 @@ class Run:
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         seconds, corpora, rows = utterances.seconds, utterances.corpora, None
+        blocks, tokens = utterances.blocks(cfg.data.order), None
         if isinstance(self.pieces, PromptedPieces):
-            self.train_set = data.speech_dataset(utterances, cfg, None, training=True)
+            self.train_set = self._dataset(utterances, None, training=True)
             self.targets = self._targets(self.pieces)
             rows = self.targets.first
             corpora = tuple(
                 (name, int(count)) for (name, _), count in zip(corpora, _counts(corpora, rows), strict=True)
             )
-            tokens = self.targets.tokens * (cfg.batch_seconds / cfg.batch_tokens if cfg.batch_tokens else 0.0)
-            seconds = np.maximum(seconds[rows], tokens)
+            tokens = self.targets.tokens
+            seconds, blocks = seconds[rows], blocks if blocks is None else blocks[rows]
         else:
-            self.train_set = data.speech_dataset(utterances, cfg, self.pieces, training=True)
+            self.train_set = self._dataset(utterances, self.pieces, training=True)
+            if cfg.batch_tokens:
+                tokens = counted(utterances, self.pieces.encode, own.encoded_pieces(self.pieces))
         self.validation: SpeechDataset | None = None
         if validation is not None:
             if isinstance(self.pieces, PromptedPieces):
                 validation = self._askable(validation, self.pieces)
-            self.validation = data.speech_dataset(validation, cfg, None, training=False)
-        self.epochs = Epochs(seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=corpora, rows=rows)
+            self.validation = self._dataset(validation, None, training=False)
+        self.epochs = Epochs(seconds, cfg, self.world, corpora=corpora, rows=rows, blocks=blocks, tokens=tokens)
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""
@@ -142,9 +163,15 @@ class Run:
         return self.model.encoder.output_frames(self.cfg.features.frames(samples_B))
 
     def _utterances(self, *, training: bool) -> Utterances:
-        utterances, left_out = data.read_utterances(self.cfg, training=training, spelling=self.spelling)
+        data = self.cfg.data
+        sources = data.train if training else data.validation
+        utterances, left_out = read_utterances(sources, data, self.spelling, training=training)
         self.directory.left_out(left_out)
         return utterances
+
+    def _dataset(self, utterances: Utterances, pieces: Pieces | None, *, training: bool) -> SpeechDataset:
+        cfg, encode = self.cfg, pieces.encode if pieces is not None else None
+        return dataset_of(utterances, cfg.data, cfg.features, encode, seed=cfg.seed, training=training)
 
     def _known_pieces(self, start: Imported | None) -> Pieces | None:
         """Those of the checkpoint that the run goes on from or starts with. Raises CheckpointError."""

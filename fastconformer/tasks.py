@@ -9,8 +9,8 @@ from common.data.manifest import Utterance
 from common.recognition.metrics import character_errors, word_errors
 from common.recognition.scoring import Evaluation
 from fastconformer.attention.prompt import Wanted
+from fastconformer.attention.search import BAD
 
-LOOPS = {"loop", "limit"}
 MISSING = "scores of translations need the package sacrebleu: pip install sacrebleu"
 
 
@@ -79,7 +79,7 @@ def translated(result: Evaluation) -> Translated:
 
 def loops(result: Evaluation) -> int:
     """Texts that repeated themselves, or did not end, before they were decoded again."""
-    return sum(not LOOPS.isdisjoint(flags) for flags in result.flags)
+    return sum(not BAD.isdisjoint(flags) for flags in result.flags)
 
 
 def in_wrong_language(result: Evaluation, tasks: Sequence[Task]) -> int | None:

@@ -16,6 +16,7 @@ from common.recognition.training import check_labels, counted, micro_batches, we
 from common.runs.run_directory import started
 from common.seeds import mixed
 from common.training.course import course_in_epochs
+from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from fastconformer.attending import AttentionRecognizer
@@ -40,6 +41,7 @@ def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with started(cfg, NAME, saves=not cfg.dry_run) as directory:
         cfg, start = started_from(cfg, directory)
+        cfg = fitted(cfg, directory, lambda cfg, directory: Run(cfg, start, directory), try_batch)
         run = Run(cfg, start, directory)
         if cfg.dry_run:
             try_longest_batch(run)
@@ -138,10 +140,15 @@ def recognizer_of(model: Model, run: Run) -> Recognizer | AttentionRecognizer:
 
 def try_longest_batch(run: Run) -> None:
     """Makes a step of the longest batch, and says whether it fits."""
-    read = loader(run.train_set, [run.epochs.longest])
+    shape, loss = try_batch(run, run.epochs.longest)
+    run.directory.log.event(f"the longest batch fits: {shape} samples, loss {loss:.3f}")
+
+
+def try_batch(run: Run, indices: list[int]) -> tuple[tuple[int, ...], float]:
+    """Makes a step of some utterances; the shape of their samples, and the loss."""
+    read = loader(run.train_set, [indices])
     batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=bool(run.decoder)))
-    loss = update(run, batch, weights_B).losses_3[0].item()
-    run.directory.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")
+    return tuple(batch.audio_BN.shape), update(run, batch, weights_B).losses_3[0].item()
 
 
 if __name__ == "__main__":

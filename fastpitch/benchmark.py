@@ -11,18 +11,16 @@ goes to benchmarks/results/fastpitch_inference.jsonl.
 Shapes: B utterances, T symbols, M mel bins.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from tyro.conf import arg
 
 from common import benchmark, config
-from common.benchmark import CLOCKS, RESULTS, Clock, Timings
+from common.benchmark import Timings, TimingSettings
 from common.config import ConfigError
 from common.devices import distributed
 from common.devices.precision import Precision, cast_for_inference, float32_math
@@ -60,7 +58,7 @@ COLUMNS["times_faster_than_eager"] = "x eager"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(TimingSettings):
     """What to measure."""
 
     fastpitch: Path | None = None
@@ -82,20 +80,12 @@ class BenchmarkConfig:
     """Standard deviation of the noise that WaveGlow starts from."""
     denoising: float = 0.01
     """Strength of the denoiser after HiFi-GAN and WaveGlow; 0 for none. The published tables are with it."""
-    repeats: int = 20
-    """Calls that are timed."""
-    clock: Clock = "wall"
-    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
-    warmup: int = 3
-    """Calls before those that are timed."""
     cudnn_benchmark: bool = True
     """Whether cuDNN tries its algorithms for each new shape, during the warm-up."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0
     """Seed of random weights and symbols."""
-    results: Annotated[Path, arg(metavar="FOLDER")] = RESULTS
-    """Folder of the file that rows are appended to."""
 
     def __post_init__(self) -> None:
         if min(self.repeats, self.symbols, *self.batch_sizes) < 1:
@@ -122,7 +112,7 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
     rows: list[Row] = []
     with torch.backends.cudnn.flags(enabled=True, benchmark=cfg.cudnn_benchmark):
         for row in measured(cfg, device):
-            _print(row, with_heads=not rows)
+            benchmark.print_row(row, COLUMNS, with_heads=not rows)
             rows.append(benchmark.append_row("fastpitch_inference", row, device=device, folder=cfg.results))
     return rows
 
@@ -144,7 +134,7 @@ def measured(cfg: BenchmarkConfig, device: torch.device) -> Iterator[Row]:
 def _rows(
     calls: dict[str, Call], vocoder: str, precision: Precision, batch: int, cfg: BenchmarkConfig, device: torch.device
 ) -> Iterator[Row]:
-    timings = benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=CLOCKS[cfg.clock])
+    timings = cfg.compared(calls, device)
     name = Path(vocoder).stem if vocoder else ""
     shared: Row = {"what": f"FastPitch + {name}" if name else "FastPitch", "precision": precision, "batch": batch}
     shared |= {"symbols": cfg.symbols, "seconds_of_audio": cfg.seconds, "clock": cfg.clock}
@@ -211,24 +201,9 @@ def _call(model: FastPitch, voice: Vocoder | Denoiser | None, text: Text, cfg: B
 
 def _speed(times: Timings, seconds: float, memory: int | None) -> Row:
     """`seconds` of speech come out of a call; `times_real_time` is how many of them in a second, at the median."""
-    summary = times.summary()
-    return {"metric": "latency_ms", **summary} | {
-        "times_real_time": round(seconds / summary["p50"] * 1e3, 2),
-        "peak_memory_mib": memory,
-    }
-
-
-def _print(row: Row, *, with_heads: bool) -> None:
-    if with_heads:
-        print(" ".join(f"{head:>{_width(column)}}" for column, head in COLUMNS.items()))
-    cells = ("-" if row[column] is None else row[column] for column in COLUMNS)
-    print(" ".join(f"{cell!s:>{_width(c)}}" for c, cell in zip(COLUMNS, cells, strict=True)), flush=True)
-
-
-def _width(column: str) -> int:
-    return 24 if column == "what" else 10
+    speed = round(seconds / times.percentile(50) * 1e3, 2)
+    return {"metric": "latency_ms", **times.summary(), "times_real_time": speed, "peak_memory_mib": memory}
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, VocoderError):
-        main(config.parse_flags(BenchmarkConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, BenchmarkConfig, __doc__, CheckpointError, VocoderError)

@@ -109,9 +109,8 @@ class InferenceConfig:
         if self.times and self.vocoder is None:
             raise ValueError("times are those of sound; name a vocoder with --vocoder")
         if self.is_stream and (self.times or self.save_mels or self.report):
-            raise ValueError(
-                "--output - writes samples alone; name a folder for times, mel spectrograms and the report"
-            )
+            told = "name a folder for times, mel spectrograms and the report"
+            raise ValueError(f"--output - writes samples alone; {told}")
 
     @property
     def is_stream(self) -> bool:
@@ -375,11 +374,8 @@ def _facts(cfg: InferenceConfig, tts: Synthesizer | None) -> dict[str, str]:
     own = {f.name: getattr(cfg.control, f.name) for f in dataclasses.fields(Control)}
     changed = [f"{name} {value}" for name, value in own.items() if value != getattr(Control(), name)]
     facts |= {"control": ", ".join(changed) or "none", "denoising": f"{cfg.voicing.denoising:g}"}
-    return facts | {
-        "precision": tts.precision if tts else cfg.precision,
-        "device": str(tts.device) if tts else cfg.device,
-        "mode": cfg.mode,
-    }
+    precision, device = (tts.precision, str(tts.device)) if tts else (cfg.precision, cfg.device)
+    return facts | {"precision": precision, "device": device, "mode": cfg.mode}
 
 
 def _tell(message: str) -> None:

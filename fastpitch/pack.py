@@ -7,7 +7,6 @@ matrices in half precision, vectors in float32, the configuration without the pa
 `fastpitch.load("NAME")` and `load_vocoder` find it (`fastpitch/voices.py` says where).
 """
 
-import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,10 +18,9 @@ from tyro.conf import Positional, arg
 from common import config
 from common.files import atomic
 from common.runs import checkpoint
-from common.runs.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError, Imported
 from fastpitch import voices
 from fastpitch.acoustic.checkpoints import own, reading
-from fastpitch.acoustic.checkpoints.imported import Imported, refiner_of
 from fastpitch.acoustic.config import Config
 from fastpitch.vocoders.checkpoints import hifigan
 from fastpitch.vocoders.checkpoints.waveglow import is_checkpoint as is_waveglow
@@ -65,32 +63,23 @@ def main(cfg: PackConfig) -> Path:
         if is_waveglow(state):
             raise CheckpointError(f"{vocoder_path}: is a WaveGlow; expected HiFi-GAN or the light vocoder")
         vocoder = hifigan.read(state, vocoder_path)
-        if vocoder.delay_samples:
+        if hifigan.delay_samples(state, vocoder.config):
             raise CheckpointError(f"{vocoder_path}: is of another repository, half a hop late; fine-tune it here first")
         spoken, weights = as_spoken(acoustic, acoustic_path)
     settings = corrected(vocoder.config, cfg.corrections, cfg.phases, vocoder_path)
     load_vocoder(vocoder_path, device="cpu").require(acoustic.config.features, owner=str(acoustic_path))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / voices.SUMS).unlink(missing_ok=True)  # what is there is no longer what was packed
-    checkpoint.save(
-        folder / voices.ACOUSTIC,
-        {
-            "format": own.FORMAT,
-            "weights": halved(weights),
-            "ema": None,
-            "config": described(spoken),
-        },
-    )
-    checkpoint.save(
-        folder / voices.VOCODER,
-        {
-            "format": hifigan.FORMAT,
-            "generator": halved(vocoder.ema or vocoder.weights),
-            "generator_ema": None,
+    parts: dict[voices.Part, dict[str, Any]] = {
+        voices.ACOUSTIC: {"format": own.FORMAT, "weights": halved(weights), "ema": None, "config": described(spoken)},
+        voices.VOCODER: {
+            "format": hifigan.FORMAT, "generator": halved(vocoder.ema or vocoder.weights), "generator_ema": None,
             "config": described(settings),
         },
-    )
-    sums = {part: voices.checksum(folder / part) for part in (voices.ACOUSTIC, voices.VOCODER)}
+    }  # fmt: skip
+    for part, packed in parts.items():
+        checkpoint.save(folder / part, packed)
+    sums = {part: voices.checksum(folder / part) for part in parts}
     atomic.write_text(folder / voices.SUMS, "".join(f"{found}  {part}\n" for part, found in sums.items()))
     for part, found in sums.items():
         print(f"{folder / part}: {(folder / part).stat().st_size / 1e6:.1f} MB, SHA-256 {found}")
@@ -113,7 +102,7 @@ def corrected(
         raise CheckpointError(f"{path}: {error}") from None
 
 
-def as_spoken(found: Imported, path: Path) -> tuple[Config, dict[str, Tensor]]:
+def as_spoken(found: Imported[Config], path: Path) -> tuple[Config, dict[str, Tensor]]:
     """Configuration and weights of a model that says the same, without what only training needs.
 
     Raises CheckpointError where the weights are not those of the configuration.
@@ -121,7 +110,7 @@ def as_spoken(found: Imported, path: Path) -> tuple[Config, dict[str, Tensor]]:
     sizes, weights = found.config.model.refiner, checkpoint.widened(found.ema or found.weights)
     weights = {name: weight for name, weight in weights.items() if not name.startswith("aligner.")}
     if sizes.layers:
-        part, refiner = "refiner.", refiner_of(found, path).as_spoken()
+        part, refiner = "refiner.", reading.refiner_of(found, path).as_spoken()
         sizes = refiner.config
         weights = {name: weight for name, weight in weights.items() if not name.startswith(part)}
         weights |= {f"{part}{name}": weight for name, weight in refiner.state_dict().items()}
@@ -150,5 +139,4 @@ def _without_paths(cfg: Any) -> Any:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, VocoderError, OSError):
-        main(config.parse_flags(PackConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, PackConfig, __doc__, CheckpointError, VocoderError, OSError)

@@ -72,12 +72,7 @@ class PrepareConfig:
     def __post_init__(self) -> None:
         if not self.inputs:
             raise ValueError("nothing to prepare; name corpus folders, manifests or file lists")
-        framing = (self.features.sample_rate, self.features.hop_samples)
-        if framing != (self.pitch.sample_rate, self.pitch.hop_samples):
-            raise ValueError(
-                f"pitch.sample_rate = {self.pitch.sample_rate}, pitch.hop_samples = {self.pitch.hop_samples}: expected "
-                f"{framing[0]} and {framing[1]}, those of features"
-            )
+        self.pitch.check_framing(self.features)
 
 
 class PreparedClip(NamedTuple):
@@ -101,7 +96,10 @@ def main(cfg: PrepareConfig) -> int:
         voiced.setdefault(utterance.speaker, []).append(result.pitch)
     if usable:
         write_jsonl(cfg.output / "manifest.jsonl", usable)
-        _tell_statistics(cfg.output, usable, _write_statistics(cfg.output / "pitch_statistics.json", voiced))
+        hours = sum(utterance.seconds for utterance in usable) / 3600
+        print(f"{cfg.output}: {len(usable)} clips, {hours:.2f} hours")
+        for speaker, (mean, std, _) in _write_statistics(cfg.output / "pitch_statistics.json", voiced).items():
+            print(f"pitch of {speaker or 'all'}: --data.pitch_mean {mean:.2f} --data.pitch_std {std:.2f} (Hz)")
     for problem in problems:
         _tell(problem)
     if problems:
@@ -231,8 +229,8 @@ def _check_settings(cfg: PrepareConfig) -> None:
 
 def _difference(found: dict[str, Any], settings: dict[str, Any]) -> str:
     for group, values in settings.items():
+        of_group = found.get(group)
         for name, value in values.items():
-            of_group = found.get(group)
             there = of_group.get(name) if isinstance(of_group, dict) else None
             if there != value:
                 return f"what is there was made with {group}.{name} = {there}, not {value}"
@@ -254,17 +252,9 @@ def _write_statistics(path: Path, voiced: dict[str, list[np.ndarray]]) -> dict[s
     return found
 
 
-def _tell_statistics(output: Path, usable: Sequence[Utterance], statistics: dict[str, PitchStatistics]) -> None:
-    hours = sum(utterance.seconds for utterance in usable) / 3600
-    print(f"{output}: {len(usable)} clips, {hours:.2f} hours")
-    for speaker, (mean, std, _) in statistics.items():
-        print(f"pitch of {speaker or 'all'}: --data.pitch_mean {mean:.2f} --data.pitch_std {std:.2f} (Hz)")
-
-
 def _tell(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    with config.reported(ManifestError):
-        sys.exit(main(config.parse_flags(PrepareConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, PrepareConfig, __doc__, ManifestError)

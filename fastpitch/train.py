@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.data.batching import evaluation_batches
 from common.data.loading import stand_in
 from common.runs.run_directory import started
 from common.seeds import mixed
@@ -22,9 +21,8 @@ from common.training.state import Progress
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import ClipBatch
-from fastpitch.acoustic.evaluation import evaluate, named
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.objective import Counts, counts_of, fastpitch_objective, micro_batches
+from fastpitch.acoustic.objective import Counts, counts_of, evaluate, fastpitch_objective, micro_batches, named
 from fastpitch.acoustic.run import ADVERSARIAL, NAME, Run
 from fastpitch.acoustic.tensorboard import Samples
 from fastpitch.vocoders.vocoder import VocoderError
@@ -49,15 +47,10 @@ def main(cfg: Config) -> Progress:
         with (
             tensorboard_samples(run) as samples,
             Loop(
-                run.state,
-                cfg.every,
-                course_in_epochs(cfg),
-                names=names,
-                unit="frames/s",
-                data=both,
-                learners=run.learners,
+                run.state, cfg.every, course_in_epochs(cfg),
+                names=names, unit="frames/s", data=both, learners=run.learners,
             ) as loop,
-        ):
+        ):  # fmt: skip
             run.describe()
             if loop.owes_validation:
                 validate(run, loop, samples)
@@ -139,8 +132,7 @@ def tensorboard_samples(run: Run) -> Iterator[Samples | None]:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    longest = evaluation_batches(run.epochs.seconds, batch_size=run.cfg.batch_size)[:1]
-    batch = next(iter(data.loader(run.train_set, longest)))
+    batch = next(iter(data.loader(run.train_set, [run.epochs.longest])))
     loss = update(run, batch).losses_K[0].item()
     run.directory.log.event(f"the longest batch fits: {int(batch.frames_B.max())} frames, loss {loss:.3f}")
 

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from common import benchmark, config
 from common.audio import waveform
-from common.benchmark import CLOCKS, RESULTS, USUAL, Clock, Timings
+from common.benchmark import USUAL, Timings, TimingSettings
 from common.config import ConfigError
 from common.convolution import FusedConvolution, native
 from common.convolution.native import Instructions, PackedConvolution
@@ -66,7 +66,7 @@ COLUMNS |= {"times_faster_than_fused_fp32": "x fp32", "weights_mib": "MiB weight
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig(Config):
+class BenchmarkConfig(TimingSettings, Config):
     """What to measure, and the run whose model and training step are measured."""
 
     USUAL: ClassVar = USUAL
@@ -87,18 +87,10 @@ class BenchmarkConfig(Config):
     sets those of torch."""
     parts: tuple[Part, ...] = ("features", "network", "both")
     """Parts that are measured: audio to features, features to log-probabilities, or audio to log-probabilities."""
-    repeats: int = 20
-    """Calls that are timed."""
-    clock: Clock = "wall"
-    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
-    warmup: int = 3
-    """Calls before those that are timed."""
     cudnn_benchmark: bool = True
     """Whether cuDNN tries its algorithms for each new shape, during the warm-up."""
     name: str = ""
     """Name of the model in the rows; by default that of the TOML file or of the checkpoint."""
-    results: Path = RESULTS
-    """Folder of the files that rows are appended to."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,7 +107,8 @@ def main(cfg: BenchmarkConfig) -> list[Row]:
     with distributed.start(cfg.device) as world, cudnn:
         for row in task(cfg, world):
             if world.is_main:
-                _print(row, with_heads=not rows)
+                columns = {column: head for column, head in COLUMNS.items() if column in row}
+                benchmark.print_row(row, columns, with_heads=not rows)
                 name = "jasper_int8" if row["precision"] == "int8" else usual
                 rows.append(benchmark.append_row(name, row, device=world.device, folder=cfg.results))
     return rows
@@ -137,7 +130,7 @@ def inference(cfg: BenchmarkConfig, world: World) -> Iterator[Row]:
                 for batch in cfg.batch_sizes or (1, 2, 4, 8, 16):
                     audio_BN, samples_B = noise(batch, seconds, cfg, device)
                     calls = _calls(log_mel, networks, audio_BN, samples_B, dtype, cfg.parts)
-                    timings = _compared(calls, cfg, device)
+                    timings = cfg.compared(calls, device)
                     for name, times in timings.items():
                         part, _, mode = name.partition(" ")
                         row = shared | {"batch": batch, "seconds_of_audio": seconds, "part": part, "mode": mode}
@@ -197,7 +190,7 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
             step()
 
     calls = {"published": published, "": step} if "published" in cfg.modes else {"": step}
-    timings = _compared(calls, cfg, world.device)
+    timings = cfg.compared(calls, world.device)
     (loss,) = losses[-1].tolist()
     if not math.isfinite(loss):
         raise ConfigError(f"the loss of step {len(losses)} is {loss}: what was timed is no training")
@@ -208,13 +201,6 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
         round(benchmark.ratio(timings["published"], timings[""]), 3) if "published" in timings else None
     )
     return about | _speed(timings[""], cfg.batch_size * world.size, seconds, peak)
-
-
-def _compared(
-    calls: Mapping[str, Callable[[], object]], cfg: BenchmarkConfig, device: torch.device
-) -> dict[str, Timings]:
-    clock = CLOCKS[cfg.clock]
-    return benchmark.compare(calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=clock)
 
 
 def _training_run(
@@ -316,24 +302,8 @@ def noise(batch: int, seconds: float, cfg: Config, device: torch.device) -> tupl
 def _speed(times: Timings, utterances: int, seconds: float, memory: int | None) -> Row:
     summary = times.summary()
     per_second = utterances / summary["mean"] * 1e3
-    return {"metric": "latency_ms", **summary} | {
-        "utterances_per_second": round(per_second, 2),
-        "times_real_time": round(per_second * seconds, 2),
-        "peak_memory_mib": memory,
-    }
-
-
-def _print(row: Row, *, with_heads: bool) -> None:
-    columns = [column for column in COLUMNS if column in row]
-    if with_heads:
-        print(" ".join(f"{COLUMNS[column]:>{_width(column)}}" for column in columns))
-    print(
-        " ".join(f"{'-' if row[column] is None else row[column]!s:>{_width(column)}}" for column in columns), flush=True
-    )
-
-
-def _width(column: str) -> int:
-    return 36 if column == "config" else 10
+    speed = {"utterances_per_second": round(per_second, 2), "times_real_time": round(per_second * seconds, 2)}
+    return {"metric": "latency_ms", **summary, **speed, "peak_memory_mib": memory}
 
 
 def _command_line(arguments: list[str]) -> BenchmarkConfig:

@@ -1,16 +1,17 @@
 """From the manifests of a configuration to batches of log-mel features and targets."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from common.config import ConfigError
 from common.data.loading import SpeechDataset
-from common.data.manifest import Utterance, Utterances, read_sources
-from common.recognition.spelled import spelled
+from common.data.manifest import Utterance
+from common.recognition.spelled import dataset_of
+from common.recognition.spelled import read_utterances as read_utterances
 from common.text.dictionary import WORD_END, read_symbols
 from common.text.language import Spelling
 from common.text.vocabulary import Vocabulary
-from jasper.config import Config, DataConfig
+from jasper.config import Config
 
 
 def vocabulary_of(config: Config) -> Vocabulary:
@@ -40,20 +41,6 @@ def spelling_of(config: Config) -> Spelling:
     )
 
 
-def read_utterances(
-    sources: Iterable[str], data: DataConfig, spelling: Spelling, *, training: bool
-) -> tuple[Utterances, list[str]]:
-    """The utterances of all `sources`, texts as `spelling` writes them, and one message for everything left out.
-
-    Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
-    """
-    utterances, messages = read_sources(
-        sources, root=data.root, on_error=data.on_error, training=training,
-        speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
-    )  # fmt: skip
-    return spelled(utterances, spelling), messages
-
-
 def speech_dataset(
     utterances: Sequence[Utterance], config: Config, *, training: bool, lenient: bool = False
 ) -> SpeechDataset:
@@ -62,16 +49,8 @@ def speech_dataset(
     `lenient`: letters that are no labels are errors of the model, and not of the data; targets are without them.
     """
     vocabulary = vocabulary_of(config)
-    return SpeechDataset(
-        utterances,
-        encode=vocabulary.encode_known if lenient else vocabulary.encode,
-        sample_rate=config.features.sample_rate,
-        trim=config.data.trim_silence,
-        keep=config.features.keeper(),
-        speed=config.data.speed if training else None,
-        perturbation=config.data.perturbation if training else None,
-        silence=config.data.silence if training else None,
-        join=config.data.join if training else None,
-        seed=config.seed,
-        on_error=config.data.on_error,
-    )
+    encode = vocabulary.encode_known if lenient else vocabulary.encode
+    return dataset_of(
+        utterances, config.data, config.features, encode,
+        seed=config.seed, training=training, trim=config.data.trim_silence,
+    )  # fmt: skip

@@ -177,14 +177,7 @@ class ConvNorm(nn.Module):
     """Convolution, plain or depthwise then pointwise, and batch normalisation; "same" padding, no bias."""
 
     def __init__(
-        self,
-        c_in: int,
-        c_out: int,
-        *,
-        kernel: int = 1,
-        stride: int = 1,
-        dilation: int = 1,
-        separable: bool = False,
+        self, c_in: int, c_out: int, *, kernel: int = 1, stride: int = 1, dilation: int = 1, separable: bool = False
     ):
         super().__init__()
         padding = kernel // 2 * dilation

@@ -210,13 +210,9 @@ def _loaded(
 ) -> tuple[Jasper, Config, dict[str, Any]]:
     """The model, its configuration, and what a Recognizer tells of where it comes from."""
     imported = reading.read(path, configuration=configuration)
-    if ema and imported.ema is None:
-        raise checkpoint.CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
-    cfg = imported.config
-    averaged = imported.ema if ema is not False else None
-    weights = imported.weights if averaged is None else averaged
+    cfg, weights = imported.config, imported.chosen(ema, path)
     step = "" if imported.step is None else f", step {imported.step:,}"
-    origin = f"{path}{step}, {'raw' if averaged is None else 'averaged'} weights"
+    origin = f"{path}{step}, {'raw' if weights is imported.weights else 'averaged'} weights"
     with checkpoint.usable(path):
         with checkpoint.unfilled():
             model = Jasper(cfg.model, cfg.features.mel_bins)

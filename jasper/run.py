@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from common.data.keeping import counted
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterances
 from common.features import LogMel
@@ -54,7 +55,11 @@ class Run:
         self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
         log_letters(spelling, cfg.data, directory.log.event, source=source)
         found = Utterances.of(self.train_set.utterances)
-        self.epochs = Epochs(found.seconds, cfg, self.world, max_seconds=cfg.batch_seconds, corpora=found.corpora)
+        self.epochs = Epochs(
+            found.seconds, cfg, self.world, corpora=found.corpora,
+            blocks=found.blocks(cfg.data.order),
+            tokens=counted(found, self.vocabulary.encode, self.vocabulary.labels) if cfg.batch_tokens else None,
+        )  # fmt: skip
 
     def describe(self) -> None:
         """Writes the settings and a line about the run."""

@@ -2,25 +2,31 @@
 
 On several GPUs: `torchrun --nproc_per_node 8 -m jasper.train …`. Everything random is a function of (seed, step, rank),
 so a run that was stopped and resumed ends in the weights of one that never stopped.
+
+Shapes: B utterances, N samples, F mel bands, T feature frames, S output frames, V labels and the blank.
 """
 
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 import ctc
 from common import config
+from common.augmentation import cutout, spec_augment
 from common.data.loading import AudioBatch, loader
+from common.devices.precision import autocast
+from common.features import LogMel
 from common.recognition.metrics import word_errors
-from common.recognition.training import check_labels, counted, log_prediction, micro_batches, weighted
+from common.recognition.training import MicroBatch, check_labels, counted, log_prediction, micro_batches, weighted
 from common.runs.run_directory import started
 from common.seeds import mixed
 from common.training.course import course_in_epochs
+from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from jasper.config import Config
-from jasper.objective import ctc_objective
 from jasper.run import NAME, Run
 from jasper.validation import evaluate
 
@@ -38,6 +44,7 @@ class Step(NamedTuple):
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with started(cfg, NAME, saves=not cfg.dry_run) as directory:
+        cfg = fitted(cfg, directory, Run, try_batch)
         run = Run(cfg, directory)
         if cfg.dry_run:
             try_longest_batch(run)
@@ -87,6 +94,46 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     return Step(torch.stack(losses).sum()[None], part.batch, loss.log_probs_BSV, loss.frames_B, rate)
 
 
+class Loss(NamedTuple):
+    """The part of a step's loss that a micro-batch has, and what the network said."""
+
+    value: Tensor
+    log_probs_BSV: Tensor
+    frames_B: Tensor
+
+
+def ctc_objective(
+    network: nn.Module, log_mel: LogMel, part: MicroBatch, cfg: Config, *, batch_size: int, seed: int, blank: int
+) -> Loss:
+    """CTC loss summed over the micro-batch and divided by the size of the whole batch, as published.
+
+    Features are computed and augmented on the device of `log_mel`; `seed` determines the augmentation.
+    """
+    device = log_mel.window.device
+    batch, weights_B = part.batch.to(device), part.weights_B.to(device, non_blocking=True)
+    audio_BN = batch.audio_BN
+    if cfg.data.pad_to_max:
+        longest = round(cfg.data.max_seconds * cfg.features.sample_rate)
+        audio_BN = F.pad(audio_BN, (0, max(0, longest - audio_BN.shape[1])))
+    with torch.no_grad():
+        features_BFT, frames_B = log_mel(audio_BN, batch.samples_B)
+        features_BFT = cutout(features_BFT, frames_B, cfg.cutout, seed=seed)
+        features_BFT = spec_augment(features_BFT, frames_B, cfg.spec_augment, seed=seed)
+    with autocast(device, cfg.precision):
+        log_probs_BSV, frames_B = network(features_BFT, frames_B)
+    losses_B = ctc.ctc_loss(
+        log_probs_BSV,
+        batch.targets_BU,
+        frames_B,
+        batch.target_lengths_B,
+        blank=blank,
+        reduction="none",
+        zero_infinity=True,  # of targets that do not fit: their weight is 0, but not even 0 times infinity is
+        batch_first=True,
+    )
+    return Loss((losses_B * weights_B).sum() / batch_size, log_probs_BSV.detach(), frames_B)
+
+
 def log_training(run: Run, loop: Loop, step: Step) -> None:
     """The loss since the last line, and the word error rate of the last micro-batch."""
     references, hypotheses = texts(run, step)
@@ -126,10 +173,15 @@ def validate(run: Run, loop: Loop) -> None:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    batches = weighted(loader(run.train_set, [run.epochs.longest]), run.train_set, run.frames, has_transducer=False)
+    shape, loss = try_batch(run, run.epochs.longest)
+    run.directory.log.event(f"the longest batch fits: {shape} samples, loss {loss:.3f}")
+
+
+def try_batch(run: Run, indices: list[int]) -> tuple[tuple[int, ...], float]:
+    """Makes a step of some utterances; the shape of their samples, and the loss."""
+    batches = weighted(loader(run.train_set, [indices]), run.train_set, run.frames, has_transducer=False)
     batch, weights_B = next(batches)
-    loss = update(run, batch, weights_B).loss_1.item()
-    run.directory.log.event(f"the longest batch fits: {tuple(batch.audio_BN.shape)} samples, loss {loss:.3f}")
+    return tuple(batch.audio_BN.shape), update(run, batch, weights_B).loss_1.item()
 
 
 if __name__ == "__main__":

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from jasper.recognizer import Recognizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "jasper"
-CORPUS = {
-    "full": SyntheticConfig(),
-    "toy": SyntheticConfig(train_utterances=24, dev_utterances=8, test_utterances=8),
-}
+CORPUS = {"full": SyntheticConfig(), "toy": SyntheticConfig(train_utterances=24, dev_utterances=8, test_utterances=8)}
 TRAINING = {"full": CONFIGS / "quickstart.toml", "toy": CONFIGS / "toy.toml"}
 LETTERS = {"de": "äöüß"}  # besides a to z
 TEST = "test-clean"

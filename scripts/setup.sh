@@ -5,6 +5,7 @@
 # as it is.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/help.sh"
+unset PYTHONDONTWRITEBYTECODE  # packages come without bytecode: each process would compile torch anew
 repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
 # checksum FILE...: of what an installation of these requirements depends on.

@@ -3,25 +3,33 @@
 Those of a stand-in device run in a process of their own.
 """
 
+import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
-import torch
 
 DEVICE = Path(__file__).with_name("device")
-
-# An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
 
 # Tests send signals to themselves and to commands, which would inherit that nohup and `&` in a script ignore some.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The process that only hands out tests to others imports neither hypothesis nor torch, which takes seconds."""
+    if config.getoption("numprocesses", None):
+        return
+    import hypothesis
+
+    gc.disable()  # until `pytest_collection_finish`: what is imported and collected stays
+    # An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
+    hypothesis.settings.register_profile("any machine", deadline=None)
+    hypothesis.settings.load_profile("any machine")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -42,14 +50,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
+def pytest_collection_finish() -> None:
+    """What is there by now is looked at by no later collection of garbage."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-        pytest.skip(f"torch {torch.__version__} sees no GPU")
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip(f"torch {torch.__version__} sees no GPU")
 
 
 @pytest.fixture
-def one_thread():
+def one_thread() -> Iterator[None]:
     """Sums depend on the number of threads: runs that must agree bitwise, in whatever process, have one."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

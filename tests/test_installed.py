@@ -107,6 +107,7 @@ def test_installed_from_git_the_library_is_built_and_everything_is_found_from_an
     for folder in ("ctc", "fastconformer/attention", "fastconformer/transducer", "common/convolution"):
         assert (installed / folder / "_build" / f"lib{Path(folder).name}.so").is_file(), folder
     assert not list(installed.glob("**/csrc/test")), "sources of tests"
+    assert not list(installed.glob("**/*.pyc")), "what building left"
     (about,) = installed.glob("speech_models-*.dist-info")
     metadata, commands = (about / "METADATA").read_text(), (about / "entry_points.txt").read_text()
     assert "# Speech models" in metadata

@@ -1,5 +1,6 @@
 """What a command need not wait for before it begins."""
 
+import ast
 import subprocess
 import sys
 
@@ -25,6 +26,14 @@ for kind in ("novograd", "lamb", "adamw"):
     optimizer.load_state_dict(optimizer.state_dict())
 print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
 """
+
+
+def test_an_old_python_gets_as_far_as_the_line_about_it():
+    """It evaluates annotations, and knows no `|` of types."""
+    for path in ("common/__init__.py", "common/starting.py"):
+        tree = ast.parse((REPOSITORY / path).read_text(), feature_version=(3, 8))
+        found = [node.args for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        assert not [each for each in found if "|" in ast.unparse(each)]
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.slow
 STEPS = 6
 KILLS = int(os.environ.get("SPEECH_KILLS", "3"))
 FLIPS = int(os.environ.get("SPEECH_FLIPS", "20"))
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)
 EVERY_STEP = EveryConfig(log_steps=1, save_steps=1)
 
 
@@ -113,7 +114,7 @@ def newest_step(folder: Path, name: str) -> int:
     return max([step for step, _ in checkpoint.saved_steps(folder, name)], default=0)
 
 
-@pytest.mark.parametrize("stop_at", [1, 3, 4])
+@pytest.mark.parametrize("stop_at", [3, 4])
 def test_stopping_and_resuming_gives_bitwise_the_weights_of_never_stopping(command, whole, tmp_path, stop_at):
     cfg, expected = whole
     key = "stop_at" if hasattr(cfg, "stop_at") else "steps"
@@ -134,12 +135,10 @@ def test_a_run_with_more_to_keep_goes_on_bitwise_too(command, whole, tmp_path):
         assert_float32(expected)
 
 
-@pytest.mark.parametrize(
-    ("number", "step"),
-    [(signal.SIGTERM, 2), (signal.SIGTERM, 3), (signal.SIGHUP, 3), (signal.SIGUSR1, 2), (signal.SIGINT, 3)],
-    ids=lambda value: getattr(value, "name", f"after step {value} of 3"),
-)
-def test_a_signal_saves_the_step_under_way_without_validating(command, whole, tmp_path, monkeypatch, number, step):
+@pytest.mark.parametrize("step", [2, 3])
+def test_a_signal_saves_the_step_under_way_without_validating(command, whole, tmp_path, monkeypatch, step):
+    """Of 3 steps an epoch; every signal comes after either step, in one command or another."""
+    number = SIGNALS[(COMMANDS.index(command) + step) % len(SIGNALS)]
     cfg, expected = whole
     cfg = replace(cfg, output_dir=tmp_path / "run")
     with at_step(monkeypatch, step, signalled(number)):

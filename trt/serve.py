@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -37,7 +37,7 @@ from trt.serving.limits import Limits, SelfTestError, give_memory_back
 try:
     import uvicorn
 
-    from trt.serving.connections import impatient
+    from trt.serving.connections import impatient, sockets
     from trt.serving.gateway import Gateway, GatewaySettings
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
@@ -56,14 +56,16 @@ class ServeConfig:
         "Where": ("host", "port", "api_keys", "web"),
         "Machine": ("device", "threads", "batch_size", "max_memory_mb"),
     }
-    asr: Path | None = None
-    """Recogniser: an ONNX file of trt.export, a checkpoint, or the directory of a training, whose best is taken."""
-    tts: Path | None = None
-    """Acoustic model of the voice: a FastPitch as an ONNX file of trt.export, or its checkpoint; or a folder of
-    fastpitch.pack with both of its models, or that of the quickstart's voice."""
-    vocoder: Path | None = None
-    """Vocoder of the voice: as the acoustic model, an ONNX file or a checkpoint; by default that in the voice's
-    folder."""
+    asr: tuple[Path, ...] = ()
+    """Recognisers, the first by default: ONNX files of trt.export, checkpoints, or directories of a training, whose
+    best is taken. NAME=PATH gives one a name, by default that of the file."""
+    tts: tuple[Path, ...] = ()
+    """Acoustic models of the voices, the first by default: each a FastPitch as an ONNX file of trt.export, or its
+    checkpoint; or a folder of fastpitch.pack with both of its models, or that of the quickstart's voice. NAME=PATH
+    gives one a name."""
+    vocoder: tuple[Path, ...] = ()
+    """Vocoders, in the order of the voices: ONNX files or checkpoints, as the acoustic models; of all voices, or of
+    those alone that are no folders."""
     engine: Literal["local", "triton"] = "local"
     """Runtime of the recogniser: local, this process; triton, NVIDIA's server from the wheel nvidia-pytriton, which
     this process starts and ends."""
@@ -98,6 +100,8 @@ class ServeConfig:
     engine local."""
     device: str = "auto"
     """Device of checkpoints: auto, cpu, cuda or cuda:N."""
+    precision: Literal["fp32", "tf32", "bf16", "fp16", "int8", "auto"] = "fp32"
+    """Arithmetic of the networks of recognisers that are checkpoints; int8 for Jasper and QuartzNet."""
     web: bool = False
     """Whether the page is served at /: recordings to words, live captions, sentences to sound."""
     language: str = "english"
@@ -106,22 +110,19 @@ class ServeConfig:
     limits: Annotated[Limits, arg(name="")] = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        if self.asr is None and self.tts is None:
+        for name in ("asr", "tts", "vocoder"):
+            if isinstance(one := getattr(self, name), Path):
+                object.__setattr__(self, name, (one,))
+        if not self.asr and not self.tts:
             raise ValueError("nothing to serve; name a recogniser with --asr, or a voice with --tts and --vocoder")
-        if self.tts is not None and self.tts.is_dir():
-            folder = next((each for each in (self.tts / "packed", self.tts) if (each / voices.VOCODER).is_file()), None)
-            if folder is not None:
-                object.__setattr__(self, "tts", folder)
-                object.__setattr__(self, "vocoder", self.vocoder or folder)
-        if (self.tts is None) != (self.vocoder is None):
-            raise ValueError("a voice needs both --tts and --vocoder")
+        list(self.voices())
         if self.engine == "triton" and self.decoding != DecodingOptions():
             raise ValueError("decoding: expected engine local; Triton's back end decodes greedily")
         if self.engine == "triton" and self.runtime != "onnxruntime":
             raise ValueError(f"runtime {self.runtime}: expected engine local; Triton's back end runs onnxruntime")
-        if self.engine == "triton" and self.asr is None:
-            raise ValueError("engine triton runs a recogniser; name one with --asr")
-        if self.voice_engine == "triton" and (self.engine != "triton" or self.tts is None):
+        if self.engine == "triton" and (len(self.asr) != 1 or len(self.tts) > 1):
+            raise ValueError("engine triton runs a recogniser; name one with --asr, and at most one voice")
+        if self.voice_engine == "triton" and (self.engine != "triton" or not self.tts):
             raise ValueError("voice_engine triton: expected --engine triton, and a voice with --tts and --vocoder")
         if self.batch_delay_ms < 0 or self.max_batch < 1 or self.batch_size < 1:
             found = f"batch_delay_ms = {self.batch_delay_ms:g}, max_batch = {self.max_batch}"
@@ -129,6 +130,19 @@ class ServeConfig:
         ports = [port for port in (self.port, self.wyoming_port, *self.triton_ports) if port]
         if wrong := [port for port in ports if not 0 < port < 65536 or ports.count(port) > 1]:
             raise ValueError(f"port {wrong[0]}: expected ports from 1 to 65535, or 0, each for one purpose")
+
+    def voices(self) -> Iterator[tuple[Path, Path]]:
+        """Acoustic model and vocoder of each voice. Raises ValueError where one is missing, or nobody's."""
+        vocoders, are_paired = list(self.vocoder), len(self.vocoder) == len(self.tts)
+        for tts in self.tts:
+            name, path = models.named(tts)
+            folder = next((each for each in (path / "packed", path) if (each / voices.VOCODER).is_file()), None)
+            if folder is None and not vocoders:
+                raise ValueError("a voice needs both --tts and --vocoder")
+            own = Path(f"{name}={folder}") if folder and name else folder
+            yield own or tts, folder if folder and not are_paired else vocoders.pop(0)
+        if vocoders:
+            raise ValueError("a voice needs both --tts and --vocoder")
 
 
 def main(cfg: ServeConfig) -> int:
@@ -148,25 +162,32 @@ async def until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
 
 def build(cfg: ServeConfig) -> Gateway:
     """The gateway with its models. Raises ModelError, CheckpointError, ConfigError, and VocoderError (a ValueError)."""
-    ears = voice = triton = None
-    if cfg.asr is not None:
-        if cfg.engine == "triton":
-            own = Served(cfg.asr, cfg.batch_size, cfg.threads, cfg.device, cfg.batch_delay_ms, cfg.max_batch)
-            if cfg.tts is not None and cfg.vocoder is not None and cfg.voice_engine == "triton":
-                own = own._replace(voice=(cfg.tts, cfg.vocoder))
-            triton = Triton(own, ports=cfg.triton_ports)
-        ears = models.load_ears(
-            cfg.asr,
+    triton, voices_of = None, list(cfg.voices())
+    if cfg.engine == "triton":
+        path = models.named(cfg.asr[0])[1]
+        own = Served(path, cfg.batch_size, cfg.threads, cfg.device, cfg.batch_delay_ms, cfg.max_batch)
+        if cfg.voice_engine == "triton":
+            tts, vocoder = voices_of[0]
+            own = own._replace(voice=(models.named(tts)[1], vocoder))
+        elif voices_of:
+            _say("the voice runs in this process: Triton answers a request whole, and sound leaves piece by piece")
+        triton = Triton(own, ports=cfg.triton_ports)
+    ears = [
+        models.load_ears(
+            path,
             batch_size=cfg.batch_size,
             threads=cfg.threads,
             device=cfg.device,
             runtime=cfg.runtime,
+            precision=cfg.precision,
             decoding=cfg.decoding,
         )
-    if cfg.tts is not None and cfg.vocoder is not None:
-        voice = models.load_voice(cfg.tts, cfg.vocoder, threads=cfg.threads, device=cfg.device)
-        if triton is not None and cfg.voice_engine == "local":
-            _say("the voice runs in this process: Triton answers a request whole, and sound leaves piece by piece")
+        for path in cfg.asr
+    ]
+    voice = [models.load_voice(*paths, threads=cfg.threads, device=cfg.device) for paths in voices_of]
+    names = [*(each.name for each in ears), *(each.name for each in voice)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"two models are called {twice[0]!r}; give one a name of its own with NAME=PATH")
     settings = GatewaySettings(
         limits=cfg.limits,
         keys=read_keys(cfg.api_keys),
@@ -246,6 +267,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
             host=cfg.host,
             port=cfg.port,
             http=impatient(cfg.limits.client_seconds, 4 * cfg.limits.max_queue),
+            ws=sockets(cfg.limits.client_seconds),
             lifespan="off",
             log_config=None,
             log_level="critical",
@@ -262,7 +284,7 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
     trimming = asyncio.create_task(give_memory_back())
     wyoming = None
     if server.started and cfg.wyoming_port is not None:
-        protocol = Wyoming(gateway.hearing, gateway.speaking, limits=cfg.limits, budget=gateway.budget)
+        protocol = Wyoming(gateway.hearings, gateway.speakings, limits=cfg.limits, budget=gateway.budget)
         wyoming = await protocol.start(cfg.host, cfg.wyoming_port)
         _say(f"Wyoming's protocol at port {wyoming.sockets[0].getsockname()[1]}")
     if server.started:

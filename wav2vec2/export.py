@@ -199,5 +199,4 @@ def main(cfg: ExportConfig) -> None:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, OSError):
-        main(config.parse_flags(ExportConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, ExportConfig, __doc__, CheckpointError, OSError)

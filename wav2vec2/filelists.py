@@ -29,13 +29,8 @@ from common.text.dictionary import WORD_END, write_symbols
 from common.text.language import Spelling
 from wav2vec2.corpus.sources import recordings_in
 
-COMBINED: dict[str, tuple[str, ...]] = {
-    "train-full-960": ("train-clean-100", "train-clean-360", "train-other-500"),
-}
-LIBRI_LIGHT: dict[str, tuple[str, ...]] = {
-    "train-1h": ("1h",),
-    "train-10h": ("1h", "9h"),
-}  # folders of LIGHT
+COMBINED: dict[str, tuple[str, ...]] = {"train-full-960": ("train-clean-100", "train-clean-360", "train-other-500")}
+LIBRI_LIGHT: dict[str, tuple[str, ...]] = {"train-1h": ("1h",), "train-10h": ("1h", "9h")}  # folders of LIGHT
 LIGHT = "librispeech_finetuning"
 DICTIONARY = "dict.ltr.txt"
 UNLISTABLE = re.compile(r"[\t\r\n\ud800-\udfff]")  # in a name: what ends an entry, and bytes that are no UTF-8
@@ -204,7 +199,4 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
-    with config.reported(ManifestError, OSError):
-        main(config.parse_flags(FilelistsConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, FilelistsConfig, __doc__, ManifestError, OSError)

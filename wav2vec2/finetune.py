@@ -7,7 +7,7 @@ On several GPUs: `torchrun --nproc_per_node 8 -m wav2vec2.finetune …`. The los
 Shapes: B utterances.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from common import config
 from common.config import ConfigError
 from common.devices.distributed import World
 from common.recognition.scoring import ScoredUtterance, scored
-from common.recognition.training import check_labels, log_prediction
+from common.recognition.training import check_labels, log_letters, log_prediction
 from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory, started
 from common.training.loop import EXPECTED, Loop
@@ -27,8 +27,8 @@ from common.training.state import Progress
 from wav2vec2.checkpoints import reading
 from wav2vec2.checkpoints.loading import for_finetuning
 from wav2vec2.corpus.batches import Batch, FinetuningBatch, FinetuningSet, loader, on_device, validation_plans
-from wav2vec2.corpus.labelled import finetuning_sets, labels_of
-from wav2vec2.corpus.letters import Letters, read_dictionary
+from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters, read_dictionary
+from wav2vec2.corpus.sources import located, read_utterances
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.extractor import n_frames
@@ -102,6 +102,36 @@ def starting_model(cfg: FinetuneConfig, directory: RunDirectory) -> Wav2Vec2ForC
     directory.adopted(cfg, theirs, ("model",), keeps=("model.labels",), named="pretrained")
     directory.log.event(f"{cfg.pretrained}: taken over but for the output layer")
     return model
+
+
+def labels_of(cfg: FinetuneConfig) -> tuple[tuple[str, ...], str]:
+    """The labels to be written, and where they come from. Raises ConfigError."""
+    if cfg.model.labels:
+        return cfg.model.labels, "those of model.labels"
+    if cfg.data.dictionary is not None:
+        return read_dictionary(cfg.data.dictionary), f"those of {cfg.data.dictionary}"
+    beside = [located(source, cfg.data.root).with_name("dict.ltr.txt") for source in cfg.data.train[:1]]
+    found = ((read_dictionary(path), f"those of {path}") for path in beside if path.is_file())
+    return next(found, (LIBRISPEECH_LABELS, "the English letters of LibriSpeech, since no dictionary is named"))
+
+
+def finetuning_sets(cfg: FinetuneConfig, log: Callable[[str], None]) -> tuple[FinetuningSet, FinetuningSet | None]:
+    """Utterances as batches, to train and to validate on. Raises ManifestError, LanguageError for unknown letters."""
+    data, letters = cfg.data, Letters(cfg.model.labels)
+    spelling = letters.spelling(
+        language=data.language, unknown_letters=data.unknown_letters, normalizes=data.normalize_text
+    )
+
+    def dataset(sources: tuple[str, ...], *, training: bool) -> FinetuningSet:
+        found = read_utterances(sources, data, cfg.model, training=training, spelling=spelling)
+        for message in found.skipped:
+            log(f"left out: {message}")
+        return FinetuningSet(found.utterances, cfg, letters, training=training)
+
+    train_set = dataset(data.train, training=True)
+    validation = dataset(data.validation, training=False) if data.validation else None
+    log_letters(spelling, data, log)
+    return train_set, validation
 
 
 def thaw(run: Run[FinetuneConfig], update: int) -> bool:

@@ -12,7 +12,6 @@ the processes share the recordings.
 Shapes: S frames, C width of the representation.
 """
 
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -156,5 +155,4 @@ def _shared(cfg: InferenceConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError):
-        sys.exit(main(config.parse_flags(InferenceConfig, None, sys.argv[1:], description=__doc__ or "")))
+    config.run(main, InferenceConfig, __doc__, CheckpointError)

@@ -33,15 +33,10 @@ def pretraining_loss(
     """
     with autocast(batch.audio_BN.device, cfg.precision):
         found: PretrainingLoss = network(
-            batch.audio_BN,
-            batch.samples_B,
-            batch.targets,
-            objective=cfg.objective,
-            temperature=cfg.temperature.at(update),
-            channel_mask_BD=batch.channel_mask_BD,
-            seed=seed,
-            noise_QGV=noise_QGV,
-        )
+            batch.audio_BN, batch.samples_B, batch.targets,
+            objective=cfg.objective, temperature=cfg.temperature.at(update), channel_mask_BD=batch.channel_mask_BD,
+            seed=seed, noise_QGV=noise_QGV,
+        )  # fmt: skip
     return found
 
 

@@ -20,14 +20,7 @@ from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from wav2vec2.checkpoints.loading import load_model
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
-from wav2vec2.corpus.batches import (
-    Batch,
-    PlannedDataset,
-    PretrainingSet,
-    loader,
-    on_device,
-    validation_plans,
-)
+from wav2vec2.corpus.batches import Batch, PlannedDataset, PretrainingSet, loader, on_device, validation_plans
 from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.losses import SUMS, gumbel_noise, pretraining_loss, pretraining_sums
 from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step

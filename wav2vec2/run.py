@@ -32,7 +32,6 @@ NAME = "wav2vec2"  # checkpoints in a run directory start with it
 DEPENDS_ON = ("model", "optim.kind")
 UNIT = "audio s/s"  # of throughput
 
-
 Cfg = TypeVar("Cfg", bound=TrainingConfig, covariant=True)
 
 
@@ -40,11 +39,7 @@ class Run(Generic[Cfg]):
     """What a training step uses. Raises CheckpointError for a checkpoint that does not fit, ConfigError."""
 
     def __init__(
-        self,
-        cfg: Cfg,
-        directory: RunDirectory,
-        model: nn.Module,
-        data: tuple[PlannedDataset, PlannedDataset | None],
+        self, cfg: Cfg, directory: RunDirectory, model: nn.Module, data: tuple[PlannedDataset, PlannedDataset | None]
     ):
         self.cfg: Cfg = cfg
         self.directory, self.world = directory, directory.world
@@ -113,7 +108,9 @@ class Run(Generic[Cfg]):
 
     def _plans(self, epoch: int) -> Sequence[Plan]:
         world = self.world
-        return training_plans(self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank)
+        return training_plans(
+            self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank, blocks=self.train_set.blocks
+        )
 
 
 class Step(NamedTuple):

@@ -178,9 +178,7 @@ class FinetuneConfig(TrainingConfig):
             extractor_gradient=0.0,
         )
     )
-    mask: MaskConfig = field(
-        default_factory=lambda: MaskConfig(time_prob=0.5, channel_prob=0.1, channel_length=64),
-    )
+    mask: MaskConfig = field(default_factory=lambda: MaskConfig(time_prob=0.5, channel_prob=0.1, channel_length=64))
     optim: OptimConfig = field(
         default_factory=lambda: OptimConfig(kind="adamw", lr=1e-4, betas=(0.9, 0.98), eps=1e-8, weight_decay=0.0)
     )

@@ -4,14 +4,13 @@ A global batch is what all ranks together see in one step. It is drawn first and
 that N ranks with B utterances each see the same utterances in a step as one rank with N * B.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 MIN_BATCHES_PER_BUCKET = 4  # with fewer, the utterances of a batch would hardly change from epoch to epoch
-
-
+WINDOW = 1 << 16  # utterances that meet where data lie in a store
 _CLASSES = 16  # of durations that are sorted one after the other, so that little memory is needed
 _SAMPLED = 1 << 14  # durations by which classes are chosen
 
@@ -75,6 +74,7 @@ def bucketed_batches(
     drop_last: bool = True,
     ranks: int = 1,
     rank: int = 0,
+    blocks: np.ndarray | None = None,
 ) -> Batches:
     """Training batches of this rank for one epoch: indices into `seconds`, of similar duration within a batch.
 
@@ -85,29 +85,74 @@ def bucketed_batches(
     Every utterance occurs once, except: with `batch_size`, those of the incomplete global batch, which are drawn at
     random in every epoch, stay out with `drop_last` (or if they are fewer than the ranks); with `max_seconds`, fewer
     than `ranks` utterances stay out. Without `shuffle` the batches come by increasing duration.
+
+    `blocks` [N], whole numbers, say which utterances lie together in a store. Whole blocks are shuffled then, and only
+    utterances of the same WINDOW meet: each part of a store is read once an epoch, and most of it by one rank, since
+    batches are dealt out by blocks. In a window utterances are sorted by duration, not by bucket.
+
     BatchingError: no batch can be filled, or one utterance alone is longer than `max_seconds`.
     """
     if (batch_size is None) == (max_seconds is None):
         raise BatchingError(f"batch_size is {batch_size} and max_seconds {max_seconds}; expected one of them")
     durations = np.asarray(seconds, dtype=np.float64)
+    if max_seconds is not None:
+        _check_fits(durations, max_seconds)
     random = np.random.default_rng((seed, epoch)) if shuffle else None
-    if batch_size is not None:
-        ordered, ends = _of_size(durations, batch_size * ranks, buckets, random)
-        rest = len(durations) % (batch_size * ranks)
-        if rest and (drop_last or rest < ranks):
-            ends = ends[:-1]
+    multiple = ranks * (batch_size or 1)
+
+    def cut(own: np.ndarray, buckets: int | None) -> tuple[np.ndarray, np.ndarray]:
+        if max_seconds is not None:
+            return _within_budget(own, max_seconds, ranks, buckets, random)
+        ordered, ends = _of_size(own, multiple, buckets, random)
+        rest = len(own) % multiple
+        return ordered, ends[:-1] if rest and (drop_last or rest < ranks) else ends
+
+    salt: np.uint32 | None = None
+    if blocks is None or random is None:
+        ordered, ends = cut(durations, buckets)
+        numbers = None if random is None else random.permutation(len(ends) - 1)
     else:
-        assert max_seconds is not None
-        ordered, ends = _within_budget(durations, max_seconds, ranks, buckets, random)
-    count = len(ends) - 1
-    if count < 1:
+        salt = random.integers(1 << 32, dtype=np.uint32)
+        order = np.argsort(_homes(blocks, salt), kind="stable").astype(np.int32 if len(durations) < 2**31 else np.int64)
+        ordered, ends, numbers = _in_windows(order, durations, cut, max(1, WINDOW // multiple) * multiple, random)
+    if len(ends) < 2:
         raise BatchingError(f"{len(durations)} utterances do not fill one batch over {ranks} ranks; lower batch_size")
 
     def share(batch: np.ndarray) -> np.ndarray:
-        """Longest first before dealing out: the ranks get equal work."""
+        """Longest first before dealing out: the ranks get equal work. Of a window, where all are alike, by blocks."""
+        if salt is not None and blocks is not None:
+            batch = np.array_split(batch[np.argsort(_homes(blocks[batch], salt), kind="stable")], ranks)[rank]
+            return batch[np.argsort(-durations[batch], kind="stable")]
         return batch[np.argsort(-durations[batch], kind="stable")][rank::ranks]
 
-    return Batches(ordered, ends, None if random is None else random.permutation(count), share)
+    return Batches(ordered, ends, numbers, share)
+
+
+def _homes(blocks: np.ndarray, salt: np.uint32) -> np.ndarray:
+    """Of each block a number by which blocks are in random order: MurmurHash3's last step."""
+    found = blocks.astype(np.uint32) ^ salt
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        found ^= found >> np.uint32(shift)
+        found *= np.uint32(factor)
+    return found
+
+
+def _in_windows(
+    order: np.ndarray, durations: np.ndarray, cut: Callable[..., tuple[np.ndarray, np.ndarray]], size: int,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """An order, the ends of batches in it, and their numbers in the order that they come in: window after window."""
+    at, ends, numbers = 0, [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+    ordered = np.empty_like(order)
+    count = 0
+    for start in range(0, len(order), size):
+        members = order[start : start + size]
+        own, own_ends = cut(durations[members], None)
+        ordered[at : at + own_ends[-1]] = members[own[: own_ends[-1]]]
+        ends.append(own_ends[1:] + at)
+        numbers.append(random.permutation(len(own_ends) - 1) + count)
+        at, count = at + own_ends[-1], count + len(own_ends) - 1
+    return ordered[:at], np.concatenate(ends), np.concatenate(numbers)
 
 
 def evaluation_batches(
@@ -122,12 +167,12 @@ def evaluation_batches(
 
 
 def _of_size(
-    durations: np.ndarray, size: int, buckets: int, random: np.random.Generator | None
+    durations: np.ndarray, size: int, buckets: int | None, random: np.random.Generator | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """An order, and where in it batches of `size` utterances end; last the incomplete one where there is a rest."""
     order = _shuffled(len(durations), random)
     whole = len(durations) // size * size
-    order[:whole] = _by_bucket(order[:whole], durations, min(buckets, whole // size // MIN_BATCHES_PER_BUCKET), random)
+    order[:whole] = _by_bucket(order[:whole], durations, buckets, whole // size, random)
     return order, _steps(len(order), size)
 
 
@@ -137,19 +182,12 @@ def _steps(count: int, size: int) -> np.ndarray:
 
 
 def _within_budget(
-    durations: np.ndarray, max_seconds: float, ranks: int, buckets: int, random: np.random.Generator | None
+    durations: np.ndarray, max_seconds: float, ranks: int, buckets: int | None, random: np.random.Generator | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `_of_size`: batches that grow by one utterance a rank while the longest, times the count, fits the budget."""
-    too_long = np.flatnonzero(durations > max_seconds)
-    if len(too_long):
-        first = too_long[0]
-        raise BatchingError(
-            f"utterance {first} lasts {durations[first]:.2f} s: more than a batch may hold, max_seconds {max_seconds}; "
-            f"so do {len(too_long) - 1} others; filter them out or raise max_seconds"
-        )
     order = _shuffled(len(durations), random)[: len(durations) // ranks * ranks]
     n_batches = int(durations.sum() / (max_seconds * ranks))
-    ordered = _by_bucket(order, durations, min(buckets, n_batches // MIN_BATCHES_PER_BUCKET), random)
+    ordered = _by_bucket(order, durations, buckets, n_batches, random)
     starts = [0]
     longest, first = np.zeros(0), 0  # of the rows from `first` on
     rows = len(ordered) // ranks
@@ -171,6 +209,16 @@ def _within_budget(
     return ordered, np.array(starts) * ranks
 
 
+def _check_fits(durations: np.ndarray, max_seconds: float) -> None:
+    too_long = np.flatnonzero(durations > max_seconds)
+    if len(too_long):
+        first = too_long[0]
+        raise BatchingError(
+            f"utterance {first} lasts {durations[first]:.2f} s: more than a batch may hold, max_seconds {max_seconds}; "
+            f"so do {len(too_long) - 1} others; filter them out or raise max_seconds"
+        )
+
+
 def _shuffled(count: int, random: np.random.Generator | None) -> np.ndarray:
     order = np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)
     if random is not None:
@@ -179,12 +227,12 @@ def _shuffled(count: int, random: np.random.Generator | None) -> np.ndarray:
 
 
 def _by_bucket(
-    order: np.ndarray, durations: np.ndarray, buckets: int, random: np.random.Generator | None
+    order: np.ndarray, durations: np.ndarray, buckets: int | None, batches: int, random: np.random.Generator | None
 ) -> np.ndarray:
-    """The indices of `order` by increasing bucket of duration, shuffled within each bucket."""
+    """The indices of `order` by increasing bucket of duration, shuffled within each bucket; without buckets sorted."""
     by_duration = _sorted(order, durations)
-    if random is not None:
-        for piece in np.array_split(by_duration, max(1, buckets)):
+    if random is not None and buckets is not None:
+        for piece in np.array_split(by_duration, max(1, min(buckets, batches // MIN_BATCHES_PER_BUCKET))):
             random.shuffle(piece)
     return by_duration
 

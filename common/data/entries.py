@@ -35,7 +35,8 @@ class Entry(NamedTuple):
 
     def error(self, message: str) -> ManifestError:
         """`message` with the place of this entry before it."""
-        return ManifestError(f"{self.file}:{self.line}: utterance {self.id}: {message}")
+        place = f"{self.file}:{self.line}" if self.line else str(self.file)
+        return ManifestError(f"{place}: utterance {self.id}: {message}")
 
 
 WANTED = ("source_lang", "target_lang", "taskname", "pnc", "itn", "timestamp", "diarize", "decodercontext")

@@ -7,6 +7,7 @@ is first used, so processes share its pages, and none has objects of its own.
 """
 
 import hashlib
+import itertools
 import json
 import math
 import mmap
@@ -15,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 from zlib import crc32
 
 import numpy as np
@@ -25,7 +26,7 @@ from common.files.atomic import written_whole
 from common.files.stores import Stored
 
 _HEADER = struct.Struct("<8sIIQQQ16s8x")
-_MAGIC = b"speechix"
+MAGIC, HEADER_BYTES = b"speechix", _HEADER.size
 VERSION = 1
 RECORD = np.dtype(
     [
@@ -46,9 +47,13 @@ RECORD = np.dtype(
     ]
 )
 _ROW = struct.Struct("<dQQQQIIIIIIIIQ")
-_HAS_TEXT, _IS_PART, _HAS_CRC = 1, 2, 4
+_SECONDS = struct.Struct("<d")
+_HAS_TEXT, _IS_PART, _HAS_CRC, _IN_STORE = 1, 2, 4, 8
 _NOBODY = 1 << 63  # the place of a name that is not known
 _IN_MEMORY = 1 << 22  # bytes of each kind up to which a list that is being made stays in memory
+BLOCK = 1 << 21  # bytes of a store whose utterances stay together in the order of an epoch
+Order = Literal["auto", "full", "windows"]
+_KNOWN_HERE = 1 << 10  # of them that are kept as objects
 _KNOWN_NAMES = 1 << 18  # names of folders and speakers that are written once, up to so many at a time
 
 
@@ -59,14 +64,16 @@ class IndexFileError(ValueError):
 class Index:
     """The utterances of one file, or of the same bytes in memory."""
 
-    def __init__(self, source: Path | bytes):
+    def __init__(self, source: Path | bytes, called: str = ""):
+        """`called`: the name in a store of what `source` is a copy of."""
         self.source = source
-        self.called = str(source) if isinstance(source, Path) else "an index in memory"
+        self.called = called or (str(source) if isinstance(source, Path) else "an index in memory")
         self._key: bytes | None = None
+        self._names: dict[tuple[int, int], str] = {}
         self._key = self.key  # so that whoever gets it by pickling opens the same, or learns of it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"source": self.source, "called": self.called, "_key": self._key}
+        return {"source": self.source, "called": self.called, "_names": {}, "_key": self._key}
 
     @cached_property
     def _header(self) -> tuple[int, int, int, bytes]:
@@ -74,7 +81,7 @@ class Index:
         if len(self._buffer) < _HEADER.size:
             raise IndexFileError(f"{self.called}: {len(self._buffer)} bytes; expected an index of utterances")
         magic, version, size, count, strings, about, key = _HEADER.unpack_from(self._buffer)
-        if (magic, version, size) != (_MAGIC, VERSION, RECORD.itemsize):
+        if (magic, version, size) != (MAGIC, VERSION, RECORD.itemsize):
             raise IndexFileError(f"{self.called}: no index of utterances of version {VERSION}")
         total = _HEADER.size + count * (8 + 16 + RECORD.itemsize) + strings + about
         if len(self._buffer) != total:
@@ -124,10 +131,10 @@ class Index:
         return np.frombuffer(self._buffer, RECORD, len(self), self._records_at)
 
     @cached_property
-    def _base(self) -> str:
+    def base(self) -> str:
         """The folder that names of shards start from, where they stand beside the index."""
-        is_beside = isinstance(self.source, Path) and self.about.get("relative")
-        return f"{self.source.parent}/" if is_beside and isinstance(self.source, Path) else ""
+        folder, slash, _ = self.called.rpartition("/")
+        return folder + slash if self.about.get("relative") else ""
 
     @cached_property
     def _records_at(self) -> int:
@@ -142,29 +149,46 @@ class Index:
         start += self._strings_at
         return str(self._buffer[start : start + size], "utf-8", "surrogatepass")
 
+    def _known(self, start: int, size: int) -> str:
+        """A string that many utterances have: made once, while there are few of them."""
+        if (found := self._names.get((start, size))) is None:
+            if len(self._names) >= _KNOWN_HERE:
+                self._names.clear()
+            found = self._names[start, size] = self.string(start, size)
+        return found
+
     def __getitem__(self, row: int) -> Utterance:
         (
             offset, at, folder, speaker, start, size, crc, id_, text, name, rest, folder_size, speaker_size, flags,
         ) = _ROW.unpack_from(self._buffer, self._records_at + RECORD.itemsize * row)  # fmt: skip
         first = at + self._strings_at
         strings = self._buffer[first : first + id_ + text + name + rest]
-        where = self.string(folder, folder_size)
-        where = self._base + where if flags & _IS_PART and where[:1] != "/" and "://" not in where else where
-        more = json.loads(strings[id_ + text + name :]) if rest else {}
+        where = self._known(folder, folder_size)
+        if flags & _IS_PART:
+            where = self.base + where if self.base and where[:1] != "/" and "://" not in where else where
+            audio: Path | Stored = Stored(where, start, size, crc if flags & _HAS_CRC else None)
+        else:
+            audio = Path(where + str(strings[id_ + text : id_ + text + name], "utf-8", "surrogatepass"))
         return Utterance(
             id=str(strings[:id_], "utf-8", "surrogatepass"),
-            audio=Stored(where, start, size, crc if flags & _HAS_CRC else None)
-            if flags & _IS_PART
-            else Path(where + str(strings[id_ + text : id_ + text + name], "utf-8", "surrogatepass")),
-            seconds=float(self.seconds[row]),
+            audio=audio,
+            seconds=_SECONDS.unpack_from(self._buffer, _HEADER.size + 8 * row)[0],
             text=str(strings[id_ : id_ + text], "utf-8", "surrogatepass"),
-            speaker=self.string(speaker, speaker_size) if speaker_size else "",
+            speaker=self._known(speaker, speaker_size) if speaker_size else "",
             offset_seconds=None if math.isnan(offset) else offset,
-            speeds=tuple((speed, Path(copy)) for speed, copy in more.get("speeds", ())),
-            word_ends=tuple(more.get("word_ends", ())),
-            wanted=tuple((key, value) for key, value in more.get("wanted", ())),
             has_text=bool(flags & _HAS_TEXT),
+            **(_few(strings[id_ + text + name :]) if rest else {}),
         )
+
+
+def _few(content: bytes) -> dict[str, Any]:
+    """What only some utterances have."""
+    more = json.loads(content)
+    return {
+        "speeds": tuple((speed, Path(copy)) for speed, copy in more.get("speeds", ())),
+        "word_ends": tuple(more.get("word_ends", ())),
+        "wanted": tuple((key, value) for key, value in more.get("wanted", ())),
+    }
 
 
 class Builder:
@@ -199,6 +223,7 @@ class Builder:
                    name.encode("utf-8", "surrogatepass"), json.dumps(few).encode() if few else b"")  # fmt: skip
         start, length, crc = audio[1:] if isinstance(audio, Stored) else (0, 0, None)
         flags = _HAS_TEXT * u.has_text | _IS_PART * is_part | _HAS_CRC * (crc is not None)
+        flags |= _IN_STORE * (is_part and "://" in folder)
         offset = math.nan if u.offset_seconds is None else u.offset_seconds
         self._records.write(
             _ROW.pack(
@@ -232,7 +257,7 @@ class Builder:
         key = hashlib.blake2b(told, digest_size=16)  # of the content: ranks that could not lock write the same list
         for block in self._blocks():
             key.update(block)
-        header = _HEADER.pack(_MAGIC, VERSION, RECORD.itemsize, self.count, self._written, len(told), key.digest())
+        header = _HEADER.pack(MAGIC, VERSION, RECORD.itemsize, self.count, self._written, len(told), key.digest())
         try:
             if path is None:
                 return Index(b"".join([header, *self._blocks(), told]))
@@ -335,10 +360,10 @@ class Utterances(Sequence[Utterance]):
     def __getitem__(self, index: "slice | np.ndarray") -> "Utterances": ...
     def __getitem__(self, index: "int | slice | np.ndarray") -> "Utterance | Utterances":
         """An utterance; or a list of those of a slice, of some places, or of a mask over all."""
-        if isinstance(index, slice) and self._rows is None:
-            return Utterances(self.parts, _narrow(np.arange(*index.indices(self._count))))
         if isinstance(index, slice | np.ndarray):
-            return Utterances(self.parts, _narrow(self.rows[index]))
+            is_slice = isinstance(index, slice) and self._rows is None
+            rows = np.arange(*index.indices(self._count)) if is_slice else self.rows[index]  # type: ignore[union-attr]
+            return Utterances(self.parts, _narrow(rows))
         if not -self._count <= index < self._count:
             raise IndexError(f"utterance {index} of {self._count}")
         row = index if self._rows is None else int(self._rows[index])
@@ -369,6 +394,12 @@ class Utterances(Sequence[Utterance]):
         found = np.concatenate([of(part) for part in self.parts]) if self.parts else np.empty(0)
         return found if self._rows is None else found[self._rows]
 
+    @cached_property
+    def in_store(self) -> bool:
+        """Whether any recording lies in a store."""
+        flags = (part.records["flags"] for part in self.parts if "://" not in part.base)
+        return any("://" in part.base for part in self.parts) or any(bool((own & _IN_STORE).any()) for own in flags)
+
     @property
     def seconds(self) -> np.ndarray:
         """Durations [N], float64."""
@@ -378,6 +409,25 @@ class Utterances(Sequence[Utterance]):
     def text_bytes(self) -> np.ndarray:
         """Bytes [N] of the texts in UTF-8."""
         return self.column(lambda part: part.records["text"])
+
+    def blocks(self, order: Order = "auto") -> np.ndarray | None:
+        """Of each utterance [N] a number that is that of others of the same BLOCK of a store; None for a full order.
+
+        "auto": where a recording lies in a store. Files that are no parts of others are blocks of their own.
+        """
+        if order == "full" or (order == "auto" and not self.in_store):
+            return None
+        numbers = itertools.count()
+
+        def of(part: Index) -> np.ndarray:
+            rows = part.records
+            is_part = (rows["flags"] & _IS_PART) > 0
+            place = np.where(is_part, rows["start"] // BLOCK, np.arange(len(part), dtype=np.uint64))
+            _, file = np.unique(rows["folder"], return_inverse=True)  # whatever it is called, here and in a store
+            place += (file.astype(np.uint64) + np.uint64(next(numbers) << 40)) * np.uint64(0x9E3779B97F4A7C15)
+            return ((place * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(32)).astype(np.uint32)
+
+        return self.column(of)
 
     def speakers(self) -> Numbered:
         """The names of the speakers, and the number of each utterance's in them."""

@@ -25,6 +25,7 @@ from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
 from common.data.perturbation import PerturbationConfig, perturbed, recordings
 from common.data.speed import SpeedConfig, Version, draw_version
+from common.files import stores
 from common.interruption import leave_group
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
@@ -140,6 +141,10 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         epoch, index = place if isinstance(place, tuple) else (0, place)
         return self.item(index, epoch)
 
+    def __getitems__(self, places: Sequence[int | tuple[int, int]]) -> list[SpeechItem | Failure]:
+        """The items of a batch: what lies in a store is asked for at once."""
+        return together(self, places, [place[1] if isinstance(place, tuple) else place for place in places])
+
     def item(self, index: int, epoch: int) -> SpeechItem | Failure:
         """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
         utterance = self.utterances[index]
@@ -225,6 +230,14 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
                 f"the manifest says {piece['seconds']:.2f} s"
             )
         return samples
+
+
+def together(dataset: Any, places: Sequence[Any], indices: Iterable[int]) -> list[Any]:
+    """What a data set has at `places`; what the utterances at `indices` have in a store is asked for at once before."""
+    if getattr(dataset.utterances, "in_store", False):
+        audio = [dataset.utterances[index].audio for index in indices]
+        stores.fetch(part for part in audio if isinstance(part, stores.Stored))
+    return [dataset[place] for place in places]
 
 
 def collate(results: Sequence[SpeechItem | Failure]) -> AudioBatch:

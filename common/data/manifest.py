@@ -41,8 +41,9 @@ from common.audio import waveform as audio
 from common.data import formats, tables
 from common.data.entries import Entries, Entry, ManifestError
 from common.data.index import Builder, Index, IndexFileError, Utterances
-from common.data.keeping import kept
+from common.data.keeping import fetched, kept
 from common.data.utterance import Utterance
+from common.files import stores
 from common.files.atomic import decoded, files_below, found_file
 from common.files.stores import Stored
 
@@ -53,6 +54,8 @@ __all__ = [
     "Selection",
     "Utterance",
     "Utterances",
+    "is_index",
+    "located",
     "read_manifest",
     "read_sources",
     "select",
@@ -108,8 +111,10 @@ def read_manifest(
     `on_error="skip"`, bad entries are left out and listed. Without `with_text` entries need none. What nothing can be
     read from is an error in any case.
     """
+    if stores.named(path):
+        return _indexed(stores.named(path))
     path, columns = tables.with_columns(path)
-    if path.suffix == ".index" or (path / "data.index").is_file():
+    if is_index(path):
         return _indexed(path)
     named = "table" if columns else _detected(path) if format == "auto" else format
     reader = functools.partial(_READERS[named], with_text=with_text) if named in _MAY_LACK_TEXT else _READERS[named]
@@ -130,7 +135,7 @@ def read_manifest(
         return {"skipped": skipped, "cwd": cwd}
 
     options = (str(path), None if root is None else str(root), on_error, named, with_text, *columns.items())
-    index = kept(path, _files(path, named), options, fill, lambda index: _told_apart(index, folder))
+    index = kept(path, _files(path, named), options, fill, lambda index: told_apart(index, folder))
     skipped = index.about["skipped"]
     if not len(index):
         found = f"none of its {len(skipped)} utterances can be used; {skipped[0]}" if skipped else "no utterance in it"
@@ -157,10 +162,7 @@ def read_sources(
     """
     sources = list(sources)
     try:
-        manifests = [
-            read_manifest(root / source if root is not None else Path(source), root=root, on_error=on_error)
-            for source in sources
-        ]
+        manifests = [read_manifest(located(source, root), root=root, on_error=on_error) for source in sources]
     except ManifestError as error:
         if advice or not str(error).endswith(NO_SUCH):
             raise
@@ -247,16 +249,30 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
     unfinished.replace(path)
 
 
-def _indexed(path: Path) -> Manifest:
-    """A data set of shards, by its folder or its index."""
+def is_index(path: Path) -> bool:
+    """Whether it is a data set of shards, or its index."""
+    return bool(stores.named(path)) or path.suffix == ".index" or (path / "data.index").is_file()
+
+
+def located(source: str, root: Path | None) -> Path:
+    """Where a manifest lies, below `root` unless it lies in a store."""
+    return Path(source) if root is None or stores.named(source) else root / source
+
+
+def _indexed(path: Path | str) -> Manifest:
+    """A data set of shards, by its folder or its index, on disk or in a store."""
     try:
-        index = Index(path / "data.index" if path.is_dir() else path)
+        if isinstance(path, str):
+            name = path if path.endswith(".index") else f"{path.rstrip('/')}/data.index"
+            index = Index(fetched(name), name)
+        else:
+            index = Index(path / "data.index" if path.is_dir() else path)
         return Manifest(Utterances([index]), list(index.about.get("skipped", ())))
     except (OSError, IndexFileError) as error:
         raise ManifestError(f"{error}; write or index the data anew (python -m common.data.shards)") from None
 
 
-def _told_apart(index: Index, folder: Path) -> dict[int, str]:
+def told_apart(index: Index, folder: Path) -> dict[int, str]:
     """Ids that other recordings have too: of each utterance its path from `folder`, or the whole one, by its place."""
     marks = index.marks[:, 0]
     values, counts = np.unique(marks, return_counts=True)
@@ -272,6 +288,9 @@ def _told_apart(index: Index, folder: Path) -> dict[int, str]:
 
 
 def _place(utterance: Utterance, folder: Path) -> str:
+    if isinstance(utterance.audio, Stored):
+        offset = f"+{utterance.offset_seconds:g}" if utterance.offset_seconds else ""
+        return f"{Path(utterance.audio.file).stem}/{utterance.id}@{utterance.audio.start}{offset}"
     recording = Path(str(utterance.audio))
     name = recording.relative_to(folder) if recording.is_relative_to(folder) else recording
     offset = utterance.offset_seconds

@@ -7,10 +7,11 @@ doubling pauses; a store that stays silent is an outage, which ends a run instea
 import functools
 import os
 import random
+import re
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -24,6 +25,9 @@ TIMEOUT_SECONDS = 30.0  # for an answer of a store
 TRIES = 6
 PAUSE_SECONDS = 1.0  # before the second try; doubled before each that follows, up to a minute
 _TOLD_SECONDS = 4.0  # pauses from which on waiting is told
+_AT_ONCE = 32  # requests of a process
+_GAP, _RUN = 1 << 16, 1 << 23  # bytes between parts that one request gets, and of all of it
+_NAME = re.compile(r"([a-z][a-z0-9+]+):/+(?=[^/])")
 
 
 class StoreError(OSError):
@@ -50,12 +54,18 @@ class Stored(NamedTuple):
 
     def read(self) -> bytes:
         """The bytes. Raises StoreError where they are not there or not those that were written."""
-        content = read(self.file, self.start, self.size)
+        content = _fetched.pop(self[:3], None) or read(self.file, self.start, self.size)
+        if isinstance(content, StoreError):
+            raise content
         if self.crc is not None and zlib.crc32(content) != self.crc:
             content = read(self.file, self.start, self.size)  # once more: what came over a network may be damaged
             if (found := zlib.crc32(content)) != self.crc:
                 raise StoreError(f"{self}: damaged: CRC32 {found:08x}; expected {self.crc:08x}")
         return content
+
+
+_fetched: dict[tuple[str, int, int], bytes | StoreError] = {}
+"""Parts that were asked for together, until they are read."""
 
 
 def read(file: str, start: int, size: int) -> bytes:
@@ -74,6 +84,37 @@ def read(file: str, start: int, size: int) -> bytes:
     return content
 
 
+def named(path: Path | str) -> str:
+    """The name of what lies in a store, of which a path has lost a slash; "" of anything else."""
+    found = _NAME.match(str(path))
+    return f"{found[1]}://{str(path)[found.end() :]}" if found and not Path(path).exists() else ""
+
+
+def fetch(parts: Iterable[Stored]) -> None:
+    """Asks stores for parts that are read next: for all at once, and in one request for neighbours."""
+    _fetched.clear()
+    runs: list[list[Stored]] = []
+    for part in sorted((part for part in parts if "://" in part.file), key=lambda part: part[:3]):
+        first, last = (runs[-1][0], runs[-1][-1]) if runs else (part, part)
+        is_next = bool(runs) and first.file == part.file and part.start + part.size - first.start <= _RUN
+        if is_next and 0 <= part.start - last.start - last.size <= _GAP:
+            runs[-1].append(part)
+        elif not runs or part[:3] != last[:3]:
+            runs.append([part])
+
+    def asked(run: list[Stored]) -> None:
+        first, last = run[0], run[-1]
+        try:
+            content = read(first.file, first.start, last.start + last.size - first.start)
+        except StoreError as error:
+            _fetched.update({part[:3]: error for part in run})
+            return
+        for part in run:
+            _fetched[part[:3]] = content[part.start - first.start :][: part.size]
+
+    list(_askers(os.getpid()).map(asked, runs))
+
+
 def size(file: str) -> int:
     """Bytes of a file. Raises StoreError."""
     if "://" in file:
@@ -82,6 +123,17 @@ def size(file: str) -> int:
         return Path(file).stat().st_size
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}") from error
+
+
+def whole(file: str) -> bytes:
+    """All bytes of a file. Raises StoreError."""
+    if "://" not in file:
+        try:
+            return Path(file).read_bytes()
+        except OSError as error:
+            raise StoreError(f"{file}: cannot be read: {error.strerror}") from error
+    length = size(file)
+    return b"".join(read(file, at, min(_RUN, length - at)) for at in range(0, length, _RUN))
 
 
 class _Descriptor:
@@ -114,11 +166,11 @@ def _asked(what: str, ask: Callable[[], Found]) -> Found:
     for attempt in range(TRIES):
         try:
             return _threads(os.getpid()).submit(ask).result(TIMEOUT_SECONDS)
-        except (FileNotFoundError, PermissionError) as error:
-            raise StoreError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}") from None
         except ImportError as error:
             raise StoreError(f"{what}: {error}") from None
         except Exception as error:
+            if isinstance(error, FileNotFoundError | PermissionError) or getattr(error, "status", 0) in (401, 403, 404):
+                raise StoreError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}") from None
             told = " ".join(str(error).split()) or type(error).__name__
             is_silent = isinstance(error, TimeoutError) and not str(error)
             problem = f"no answer in {TIMEOUT_SECONDS:g} s" if is_silent else told
@@ -133,7 +185,13 @@ def _asked(what: str, ask: Callable[[], Found]) -> Found:
 @functools.lru_cache(1)
 def _threads(process: int) -> ThreadPoolExecutor:
     """This process's: one that is waited for in vain goes on, and another answers."""
-    return ThreadPoolExecutor(2 * TRIES, thread_name_prefix="store")
+    return ThreadPoolExecutor(_AT_ONCE * TRIES, thread_name_prefix="store")
+
+
+@functools.lru_cache(1)
+def _askers(process: int) -> ThreadPoolExecutor:
+    """This process's, which wait for those."""
+    return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fetch")
 
 
 @functools.lru_cache(8)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from common.audio.waveform import AudioError, Held
 from common.data.entries import text_of
-from common.data.manifest import ManifestError, Utterance, read_manifest
+from common.data.manifest import ManifestError, Utterance, is_index, read_manifest
 from common.data.tables import header_of
 from common.files.atomic import found_file
 
@@ -65,7 +65,7 @@ def find_recordings(
                 listed = [_listed(line.strip(), root, path.parent) for line in text.split("\n") if line.strip()]
                 sources += [(file.stem, file) for file in listed]
                 problems += [] if listed else [f"{path}: is empty; expected a list of recordings"]
-            elif path.is_dir() or path.suffix.lower().partition("?")[0] in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES):
+            elif path.is_dir() or is_index(path) or _suffix(path) in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES):
                 manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
                 short = [u for u in manifest.utterances if u.seconds <= max_seconds]
                 sources += [(u.id, u) for u in short]
@@ -77,6 +77,10 @@ def find_recordings(
         except (ManifestError, AudioError) as error:
             problems.append(str(error))
     return FoundRecordings(list(_named(sources)), problems)
+
+
+def _suffix(path: Path) -> str:
+    return path.suffix.lower().partition("?")[0]
 
 
 def _standard_input() -> Held:
@@ -94,7 +98,7 @@ def _listed(line: str, root: Path | None, folder: Path) -> Path:
 
 def _is_corpus(folder: Path) -> bool:
     named = any((folder / name).is_file() for name in ("metadata.csv", "wav.scp"))
-    return named or next(folder.rglob("*.trans.txt"), None) is not None
+    return named or is_index(folder) or next(folder.rglob("*.trans.txt"), None) is not None
 
 
 def _is_table(text: str) -> bool:

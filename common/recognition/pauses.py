@@ -53,6 +53,12 @@ def stretches(
             start = first - around
 
 
+def loud_seconds(samples_N: np.ndarray, rate: int) -> float:
+    """Seconds of what is not as quiet as a pause is beside speech."""
+    loudness_W = _loudness(samples_N, rate)
+    return float((loudness_W > _quiet(loudness_W)).sum()) * WINDOW_SECONDS if len(loudness_W) else 0.0
+
+
 def between(words: Iterable[Word], after: float, before: float) -> list[Word]:
     """The words that a stretch is to give: of what two of them heard, one gives what the other does not.
 
@@ -72,12 +78,11 @@ def _inaudible(near_N: np.ndarray, rate: int) -> int:
 
 def _cut(near_N: np.ndarray, rate: int, wanted: int) -> tuple[int, bool]:
     """Where in these samples to cut, and whether it is a pause."""
-    size = max(1, int(WINDOW_SECONDS * rate))
-    loudness_W = np.sqrt(np.square(near_N[: len(near_N) // size * size], dtype=np.float64).reshape(-1, size).mean(1))
+    size, loudness_W = _window(rate), _loudness(near_N, rate)
     span = round(PAUSE_SECONDS / WINDOW_SECONDS)
     # The loudest window of each span: a span is a pause if that one is quiet.
     spans_W = np.lib.stride_tricks.sliding_window_view(loudness_W, span).max(1)
-    pauses = np.flatnonzero(spans_W <= QUIET * np.quantile(loudness_W, LOUD_SHARE))
+    pauses = np.flatnonzero(spans_W <= _quiet(loudness_W))
     middle, wanted_window = span // 2, wanted // size
     before = pauses[(pauses + middle <= wanted_window) & (pauses + middle >= wanted_window // 2)]
     after = pauses[pauses + middle > wanted_window]
@@ -87,3 +92,19 @@ def _cut(near_N: np.ndarray, rate: int, wanted: int) -> tuple[int, bool]:
         return int(after[0] + middle) * size, True
     late = min(wanted_window, len(spans_W) - 1)
     return int(late + spans_W[late:].argmin() + middle) * size, False
+
+
+def _window(rate: int) -> int:
+    return max(1, int(WINDOW_SECONDS * rate))
+
+
+def _loudness(samples_N: np.ndarray, rate: int) -> np.ndarray:
+    """The root mean square of each window."""
+    size = _window(rate)
+    squares_WN = np.square(samples_N[: len(samples_N) // size * size], dtype=np.float64).reshape(-1, size)
+    return np.sqrt(squares_WN.mean(1))
+
+
+def _quiet(loudness_W: np.ndarray) -> float:
+    """How loud a pause may be."""
+    return QUIET * float(np.quantile(loudness_W, LOUD_SHARE))

@@ -1,9 +1,9 @@
-"""Lists of utterances with their texts as a recogniser writes them."""
+"""What a recogniser learns from: lists of utterances, with their texts as it writes them, and their sound."""
 
 import functools
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,11 @@ from typing import Any
 from common import text
 from common.data.index import Builder
 from common.data.keeping import kept
-from common.data.manifest import Utterances
+from common.data.loading import SpeechDataset
+from common.data.manifest import Utterance, Utterances, read_sources
+from common.features import LogMelConfig
 from common.text.language import Spelling
+from common.training.settings import RecognitionSettings
 
 
 def spelled(utterances: Utterances, spelling: Callable[[str], str]) -> Utterances:
@@ -50,6 +53,38 @@ def spelled(utterances: Utterances, spelling: Callable[[str], str]) -> Utterance
     found = Utterances([index])
     found.corpora = utterances.corpora
     return found
+
+
+def read_utterances(
+    sources: Iterable[str], data: RecognitionSettings, spelling: Callable[[str], str], *, training: bool
+) -> tuple[Utterances, list[str]]:
+    """The utterances of all `sources`, texts as `spelling` writes them, and one message for everything left out.
+
+    Durations and speakers are selected in training only: an evaluation counts every utterance. Raises ManifestError.
+    """
+    utterances, messages = read_sources(
+        sources, root=data.root, on_error=data.on_error, training=training,
+        speakers=data.speakers, min_seconds=data.min_seconds, max_seconds=data.max_seconds,
+    )  # fmt: skip
+    return spelled(utterances, spelling), messages
+
+
+def dataset_of(
+    utterances: Sequence[Utterance],
+    data: RecognitionSettings,
+    features: LogMelConfig,
+    encode: Callable[[str], list[int]] | None,
+    *,
+    seed: int,
+    training: bool,
+    trim: bool = False,
+) -> SpeechDataset:
+    """Audio of `utterances`, and targets where they are to `encode`; perturbed and joined in training only."""
+    varied: dict[str, Any] = {name: getattr(data, name) for name in ("speed", "perturbation", "silence", "join")}
+    return SpeechDataset(
+        utterances, encode=encode, sample_rate=features.sample_rate, trim=trim, keep=features.keeper(),
+        seed=seed, on_error=data.on_error, **(varied if training else {}),
+    )  # fmt: skip
 
 
 @functools.cache

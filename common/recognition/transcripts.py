@@ -75,7 +75,8 @@ class Transcript(NamedTuple):
     score: float = 0.0
     """As that of an alternative."""
     flags: tuple[str, ...] = ()
-    """What was noticed: "loop" where the text repeated itself, "limit" where it did not end; it was decoded again."""
+    """What was noticed: "loop" where the text repeated itself, "limit" where it did not end; it was decoded again;
+    "gap" where text was missing, or neither helped: it was heard again in parts."""
 
     language: str = ""
     """Code of the language that was written, where a model says."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import IO, Any, cast
+from typing import IO, Any, Generic, NamedTuple, TypeVar, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -42,6 +42,35 @@ UNUSABLE = (
     TypeError,
     ValueError,
 )
+
+Configuration = TypeVar("Configuration")
+
+
+class Imported(NamedTuple, Generic[Configuration]):
+    """What a checkpoint gives, whoever wrote it: weights under this repository's names, their moving average if there
+    is one, and the configuration that they fit."""
+
+    weights: dict[str, torch.Tensor]
+    ema: dict[str, torch.Tensor] | None
+    config: Configuration
+    assumed: tuple[str, ...] = ()
+    """What the checkpoint does not say, in lines for the user."""
+    step: int | None = None
+    """Optimiser step at which it was saved, if it says so."""
+
+    def chosen(self, ema: bool | None, path: Path | str) -> dict[str, torch.Tensor]:
+        """The averaged weights or, if `ema` is False, the others; None takes the averaged ones where there are any.
+
+        Raises CheckpointError, which names `path`, where there are none.
+        """
+        check_averaged(ema, self.ema, path)
+        return self.weights if self.ema is None or ema is False else self.ema
+
+
+def check_averaged(wanted: bool | None, averaged: Any, path: Path | str) -> None:
+    """Raises CheckpointError where averaged weights are wanted and there are none."""
+    if wanted and averaged is None:
+        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
 
 
 class UnreadableError(CheckpointError):

@@ -45,9 +45,8 @@ LOCK = ".lock"
 FREE = (
     "output_dir", "resume", "device", "every", "keep_epochs", "keep_steps", "epochs_this_job", "steps", "stop_at",
     "dry_run", "tensorboard", "save", "samples", "vocoder", "prediction_frequency", "data.root",
-    "data.workers", "data.changed", "compile", "cudnn_benchmark", "optim.max_skipped",
+    "data.workers", "data.changed", "data.fit", "compile", "cudnn_benchmark", "optim.max_skipped",
 )  # fmt: skip
-
 
 LEAST = 0.5  # share of a checkpoint that fits, below which the checkpoint is probably the wrong one
 MOST_SHOWN, LONGEST_SHOWN = 12, 60  # settings, and characters of both values of one

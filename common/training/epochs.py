@@ -15,9 +15,10 @@ from common.training.schedule import build_schedule
 class Epochs:
     """This process's batches of utterances that last so many `seconds`, and the learning rate by steps done.
 
-    `cfg` has epochs, batch_size, seed, optim.lr and schedule. Instead of those, `lr` is the peak, and a batch has as
-    many utterances as fit into `max_seconds`. `corpora`, names and counts, are mixed as cfg.data.mix says. `rows`: the
-    numbers that batches have for the utterances, by default 0 and on. Raises BatchingError.
+    `cfg` has epochs, batch_size or batch_seconds, seed, optim.lr and schedule; `lr` is the peak in place of its own.
+    `corpora`, names and counts, are mixed as cfg.data.mix says. `rows`: the numbers that batches have for the
+    utterances, by default 0 and on. `blocks`: where they lie, as `bucketed_batches` takes it. `tokens`: labels of each,
+    of which a batch has at most cfg.batch_tokens, where that is not 0. Raises BatchingError.
     """
 
     def __init__(
@@ -27,16 +28,21 @@ class Epochs:
         world: World,
         *,
         lr: float | None = None,
-        max_seconds: float = 0.0,
         corpora: Sequence[tuple[str, int]] = (),
         rows: np.ndarray | None = None,
+        blocks: np.ndarray | None = None,
+        tokens: np.ndarray | None = None,
     ):
-        self.rows = rows
-        self.cfg, self.world, self.seconds = cfg, world, seconds
+        self.rows, self.blocks = rows, blocks
+        self.cfg, self.world = cfg, world
         self._counts = [count for _, count in corpora]
         self._shares = shares(cfg.data.mix, self._counts, np.asarray(seconds)) if corpora and cfg.data.mix.mixes else []
-        self._size = {"max_seconds": max_seconds} if max_seconds else {"batch_size": cfg.batch_size}
-        self._at_once = int(max_seconds / np.max(seconds)) if max_seconds else cfg.batch_size
+        budget = getattr(cfg, "batch_seconds", 0.0)
+        if tokens is not None and budget and cfg.batch_tokens:  # one bound that holds for both
+            seconds = np.maximum(seconds, tokens * (budget / cfg.batch_tokens))
+        self.seconds = seconds
+        self._size = {"max_seconds": budget} if budget else {"batch_size": cfg.batch_size}
+        self._at_once = int(budget / np.max(seconds)) if budget else cfg.batch_size
         self.batches = functools.lru_cache(2)(self._batches)
         """Batches of an epoch by its number; the last two epochs' are remembered."""
         in_one = len(self.batches(0))
@@ -58,11 +64,13 @@ class Epochs:
         if self._shares:
             among = chosen(self._shares, self._counts, seed=self.cfg.seed, epoch=epoch)
             rows = among if self.rows is None else self.rows[among]
-            return self._cut(np.asarray(self.seconds)[among], epoch).of(rows)
-        batches = self._cut(self.seconds, epoch)
+            blocks = None if self.blocks is None else self.blocks[among]
+            return self._cut(np.asarray(self.seconds)[among], blocks, epoch).of(rows)
+        batches = self._cut(self.seconds, self.blocks, epoch)
         return batches if self.rows is None else batches.of(self.rows)
 
-    def _cut(self, seconds: Sequence[float] | np.ndarray, epoch: int) -> Batches:
+    def _cut(self, seconds: Sequence[float] | np.ndarray, blocks: np.ndarray | None, epoch: int) -> Batches:
         return bucketed_batches(
-            seconds, **self._size, seed=self.cfg.seed, epoch=epoch, ranks=self.world.size, rank=self.world.rank
-        )
+            seconds, **self._size, seed=self.cfg.seed, epoch=epoch, ranks=self.world.size, rank=self.world.rank,
+            blocks=blocks,
+        )  # fmt: skip

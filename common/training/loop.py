@@ -34,6 +34,7 @@ from common.interruption import Interrupted, Termination, termination
 from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import check_same_settings
 from common.training.course import Course, Decision, EveryConfig, Moment, decide, validation_is_due
+from common.training.fitting import is_out_of_memory, too_large
 from common.training.learner import Learner
 from common.training.state import TrainingError, TrainingState
 from common.training.validation import CuttableWorld
@@ -96,6 +97,7 @@ class Loop:
         self._pending: _Pending | None = None
         self._signalled = self._save_is_due = False
         self.is_whole = True  # the state is that after a step, not within one
+        self._in_hand: Any = None  # the batch of the step under way
         started, job = self.progress.epoch, course.epochs_this_job
         self._last_epoch = started + job if job else math.inf
         self._clock = self._did_at = self.saved_at = time.perf_counter()
@@ -190,7 +192,7 @@ class Loop:
         if moved := self.progress.begin_epoch(count):
             self.log.event(moved)
         for batch in itertools.islice(batches, count - self.progress.batch):
-            self.is_whole = False
+            self.is_whole, self._in_hand = False, batch
             yield batch
             self._clock += time.perf_counter() - self._did_at  # what was done after the step is no part of it
             if self.decision.stops or self._signalled:
@@ -419,6 +421,9 @@ class Loop:
             except Exception as unsaved:  # whatever it is, the user reads what ended the run
                 cause = unsaved if isinstance(error, OSError) and isinstance(unsaved, OSError) else error
         safe = self.directory.safe_step()
+        if is_out_of_memory(error) and not self.is_whole:
+            told = too_large(self._in_hand, self.state.cfg, self.directory, self.progress.step)
+            cause = error = TrainingError(f"{told}; {safe}")
         with contextlib.suppress(OSError):
             self.log.event(f"ended by an error: {safe}")
         if isinstance(error, EXPECTED):

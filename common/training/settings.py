@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from common.audio.silence import SilenceConfig
 from common.config import check_not_negative, check_positive
 from common.data.digest import Changed
+from common.data.index import Order
 from common.data.joining import JoinConfig
 from common.data.mixing import MixConfig
 from common.data.perturbation import PerturbationConfig
@@ -27,6 +28,9 @@ class SourceSettings:
     """Manifests, file lists or corpus folders to train on."""
     validation: tuple[str, ...] = ()
     """Manifests, file lists or corpus folders to validate on."""
+    order: Order = "auto"
+    """Order of an epoch. full: any utterances may meet; windows: those of parts of files that were drawn together, so
+    that a store is read in large parts; auto: windows where recordings lie in a store."""
     changed: Changed = "refuse"
     """Treatment of other data than those that the run was begun with. refuse: it is not gone on with; accept: it is."""
     workers: int = 4
@@ -78,6 +82,9 @@ class RecognitionSettings(ClipSettings, SpellingSettings):
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
+    fit: bool = False
+    """Whether batch_seconds are found when a run begins: as many as the device has memory for, by bisection on real
+    steps. They are stored with the run."""
     mix: MixConfig = field(default_factory=MixConfig)
 
 
@@ -139,10 +146,10 @@ class EpochSettings(TrainingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecogniserSettings(EpochSettings):
-    """A training of a recogniser that counts epochs."""
+class UtteranceSettings(EpochSettings):
+    """A training on whole utterances that counts epochs."""
 
-    data: RecognitionSettings
+    data: ClipSettings
     batch_seconds: float = 0.0
     """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
     dry_run: bool = False
@@ -156,3 +163,19 @@ class RecogniserSettings(EpochSettings):
                 f"batch_seconds = {self.batch_seconds} does not hold an utterance of data.max_seconds = "
                 f"{self.data.max_seconds}: raise the one or lower the other"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecogniserSettings(UtteranceSettings):
+    """A training of a recogniser that counts epochs."""
+
+    data: RecognitionSettings
+    batch_tokens: int = 0
+    """Labels of the texts per process and optimiser step, padding and prompts included, besides batch_seconds; 0 for
+    any number."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_not_negative(self, "batch_tokens")
+        if self.batch_tokens and not (self.batch_seconds or self.data.fit):
+            raise ValueError(f"batch_tokens = {self.batch_tokens}: expected batch_seconds above 0 besides")

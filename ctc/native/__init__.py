@@ -14,8 +14,7 @@ from ctc.native.command import command_line
 from ctc.native.compilers import BuildError, find_compiler
 from ctc.native.declaring import declare, fields
 from ctc.native.library import NativeLibrary
-from ctc.native.loading import load, load_binding, threads
-from ctc.native.streams import current_stream
+from ctc.native.loading import current_stream, load, load_binding, threads
 
 __all__ = [
     "BuildError",

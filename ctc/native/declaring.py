@@ -8,13 +8,16 @@ NUMBERS = (ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t, ctypes.c_double)
 
 
 class Address(ctypes.c_void_p):
-    """A pointer: an address, None, or a structure or number of ctypes that lies there."""
+    """A pointer: an address, None, or a tensor, an array, a structure or a number of ctypes that lies there."""
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
         """What ctypes passes on."""
-        lies_there = isinstance(value, (ctypes.Structure, *NUMBERS))
-        return ctypes.byref(value) if lies_there else ctypes.c_void_p.from_param(value)
+        if isinstance(value, (ctypes.Structure, *NUMBERS)):
+            return ctypes.byref(value)
+        if hasattr(value, "data_ptr"):
+            value = value.data_ptr()
+        return ctypes.c_void_p.from_param(value.ctypes.data if hasattr(value, "ctypes") else value)
 
 
 KINDS: dict[str, Any] = dict(zip("pinzdf", (Address, *NUMBERS, ctypes.c_float), strict=True))

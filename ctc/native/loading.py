@@ -5,15 +5,20 @@ import functools
 import os
 import struct
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ctc.native import compilers
 from ctc.native.building import build
 from ctc.native.library import NativeLibrary, can_write
+
+if TYPE_CHECKING:  # libraries are built and loaded without it
+    import torch
 
 SWITCH = "NATIVE_BUILD"
 """The environment variable that keeps a first use from compiling when it is 0."""
@@ -47,6 +52,15 @@ def threads() -> int:
     """How many threads kernels may take: as many as torch where it is in use, else one for each core."""
     torch = sys.modules.get("torch")
     return int(torch.get_num_threads()) if torch is not None else len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def current_stream(device: "torch.device") -> Iterator[int]:
+    """The address of the stream that torch has on `device`, which is the current device meanwhile."""
+    import torch
+
+    with torch.cuda.device(device):
+        yield torch.cuda.current_stream(device).cuda_stream
 
 
 def _opened(library: NativeLibrary, path: Path) -> ctypes.CDLL | None:

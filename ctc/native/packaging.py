@@ -40,6 +40,7 @@ class BuildWithLibraries(build_py):
         if Path("configs").is_dir():
             shutil.copytree("configs", target / "common" / "configs", dirs_exist_ok=True)
         sys.path.insert(0, str(target))
+        sys.dont_write_bytecode = True  # of what is imported from there it would be packed
         from ctc.native import BuildError, NativeLibrary, build
 
         headers = tuple(target / folder for folder in ("ctc/include", "ctc/csrc", "common/convolution/include"))

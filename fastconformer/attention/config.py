@@ -38,12 +38,15 @@ class AttentionConfig:
     """Format of the prompt in front of a text."""
     language: str = ""
     """Language of recordings of which nothing is said; none, if there is no such default."""
+    longest_seconds: float = 35.0
+    """Longest stretch of a recording that is heard at once. A model that was trained here hears none that is longer
+    than what it learned from (data.max_seconds, and data.join.max_seconds where it joins)."""
     dropout: float = 0.1
     """Probability of zeroing an activation or an attention weight in training."""
 
     def __post_init__(self) -> None:
         check_not_negative(self, "layers", "classes")
-        check_positive(self, "width", "heads", "inner", "positions")
+        check_positive(self, "width", "heads", "inner", "positions", "longest_seconds")
         check_shares(self, "dropout")
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width = {self.width}, heads = {self.heads}: expected an even multiple of the heads")

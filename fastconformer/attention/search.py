@@ -25,6 +25,9 @@ SHORTEST_LOOP = 8  # tokens: four times the same digit is said every day
 LONGEST_PERIOD = 32  # tokens
 NGRAM = 4  # tokens of what a text without an end must not say a third time
 ATTEMPTS = 3  # decodings of one recording, at most
+LOOP, LIMIT = "loop", "limit"
+BAD = frozenset({LOOP, LIMIT})
+"""What may be noticed of a text: it repeated itself; it did not end."""
 SPARE = 16  # candidates of a row that a language model chooses from, at least
 
 
@@ -78,7 +81,7 @@ class FoundText(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Texts of a recording, best first, and what was noticed: "loop" or "limit"."""
+    """Texts of a recording, best first, and what was noticed: LOOP, LIMIT."""
 
     found: list[FoundText]
     flags: tuple[str, ...]
@@ -241,10 +244,10 @@ class _Search:
             for sequence in live:
                 if period := self._period(sequence.labels):
                     rotations = [period[i:] + period[:i] for i in range(len(period))]
-                    self._again("loop", {rotation + rotation: 0 for rotation in rotations})
+                    self._again(LOOP, {rotation + rotation: 0 for rotation in rotations})
                     return
             if at_limit and not any(sequence.is_ended for sequence in self.beam):
-                self._again("limit", self._repeated(self.beam[0].labels))
+                self._again(LIMIT, self._repeated(self.beam[0].labels))
                 return
         if at_limit or not live or self._is_settled(live):
             self._end(live)
@@ -285,7 +288,7 @@ class _Search:
 
     def _end(self, live: Sequence[_Sequence]) -> None:
         if any(sequence is self.beam[0] for sequence in live) and self.options.guard:
-            self.flags = tuple(dict.fromkeys((*self.flags, "limit")))
+            self.flags = tuple(dict.fromkeys((*self.flags, LIMIT)))
         self._free(keep=())
         ranked = sorted(self.beam, key=lambda one: -self._rank(one.score, len(one.labels)))
         found = [FoundText(one.labels, one.log_probs, one.score, one.is_ended) for one in ranked]

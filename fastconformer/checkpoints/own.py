@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError, own_description
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
+from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import PromptedPieces, of_parts
 from fastconformer.checkpoints.imported import Imported
 from fastconformer.config import ModelConfig
@@ -34,17 +37,27 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
         raise CheckpointError(
             f"{path}: not a FastConformer checkpoint of this repository; {checkpoint.contents(state)}"
         )
-    if ema and state.get("ema") is None:
-        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    checkpoint.check_averaged(ema, state.get("ema"), path)
     with own_description(path, VocabularyError):
         settings = state["config"]
-        model = config.build(ModelConfig, settings["model"], str(path))
+        model = _as_trained(config.build(ModelConfig, settings["model"], str(path)), settings)
         pieces = decoded_pieces(state["pieces"], model.pieces)
         features = config.build(LogMelConfig, settings["features"], str(path))
         weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]
     if pieces.blank != model.pieces:
         raise CheckpointError(f"{path}: {model.pieces} pieces by its description, {pieces.blank} in its tokenizer")
     return Imported(weights, model, features, pieces)
+
+
+def _as_trained(model: ModelConfig, settings: dict[str, Any]) -> ModelConfig:
+    """A model that hears no longer stretches than it, or the one that its training started from, has learned from."""
+    data, goes_on = settings["data"], settings.get("checkpoint") and settings.get("from_checkpoint") == "architecture"
+    join, longest = data.get("join", {}), data.get("max_seconds", math.inf)
+    if join.get("probability"):
+        longest = max(longest, join["max_seconds"])
+    known = model.attention.longest_seconds
+    longest = max(known, min(longest, AttentionConfig.longest_seconds)) if goes_on else min(known, longest)
+    return replace(model, attention=replace(model.attention, longest_seconds=longest))
 
 
 def encoded_pieces(pieces: Pieces) -> Any:

@@ -29,7 +29,9 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, DecoderStep, SearchOptions, Wish, decode
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
+from fastconformer.hearing.gaps import JudgedPart, heard_letters, judged, parts_of
 from fastconformer.hearing.texts import (
+    GAP,
     HeardPart,
     TextHypothesis,
     hypothesis_of,
@@ -39,7 +41,8 @@ from fastconformer.hearing.texts import (
     word_times,
 )
 
-LONGEST_SECONDS, PREFERRED_SECONDS, SHORTEST_SECONDS = 35.0, 30.0, 1.0
+PREFERRED_SHARE = 6 / 7  # of the longest stretch, in the last pause before which one ends
+SHORTEST_SECONDS = 1.0
 OVERLAP_SECONDS = 1.0
 """What two stretches both hear around a seam that is in no pause, where words have times by which to join them."""
 SPARE_TOKENS = 50
@@ -101,7 +104,7 @@ class PromptedRecognizer(ABC):
     @property
     def chunk_seconds(self) -> float:
         """Longest stretch of a recording, in seconds, that is heard at once."""
-        return LONGEST_SECONDS
+        return self.attention.longest_seconds
 
     @property
     @abstractmethod
@@ -228,13 +231,13 @@ class PromptedRecognizer(ABC):
         model that some archives hold besides, "aligner"; or "none". "auto" is those of a CTC head, where there is one.
         Words of translations, and those that none of these has found, have the times of the stretch that they are in.
         `context`: a text before each recording, or how many of the last words each stretch of a long one is told.
-        Recordings longer than `chunk_seconds`, by default `LONGEST_SECONDS`, are cut at pauses; stretches between which
-        there is none overlap, and are joined by the times of words. `decoder` (the method of that name) takes the place
-        of `beam` and `length_penalty`. `hot_words`: words or phrases to favour in each recording.
+        Recordings longer than `chunk_seconds`, by default the attribute of that name, are cut at pauses; stretches
+        between which there is none overlap, and are joined by the times of words. `decoder` (the method of that name)
+        takes the place of `beam` and `length_penalty`. `hot_words`: words or phrases to favour in each recording.
         With on_error="skip" a recording that cannot be read, or whose language is not known, gives a transcript with
         `error` set; otherwise AudioError and ValueError are raised.
         """
-        chunk_seconds = LONGEST_SECONDS if chunk_seconds is None else chunk_seconds
+        chunk_seconds = self.chunk_seconds if chunk_seconds is None else chunk_seconds
         if batch_size < 1 or not 0 < chunk_seconds < float("inf"):
             raise ValueError(f"batch_size = {batch_size}, chunk_seconds = {chunk_seconds}: expected above 0")
         if decoder is None:
@@ -289,7 +292,8 @@ class PromptedRecognizer(ABC):
 
     def _first(self, recording: Recording) -> np.ndarray:
         rate = self.sample_rate
-        for stretch in stretches(recording.samples_N, rate, preferred=PREFERRED_SECONDS, longest=LONGEST_SECONDS):
+        longest = self.chunk_seconds
+        for stretch in stretches(recording.samples_N, rate, preferred=PREFERRED_SHARE * longest, longest=longest):
             return _lengthened(stretch.samples_N, rate)
         return np.zeros(rate, np.float32)
 
@@ -308,9 +312,9 @@ class PromptedRecognizer(ABC):
         coming = stretches(
             recording.samples_N,
             self.sample_rate,
-            preferred=chunk_seconds * PREFERRED_SECONDS / LONGEST_SECONDS,
+            preferred=chunk_seconds * PREFERRED_SHARE,
             longest=chunk_seconds,
-            overlap=min(OVERLAP_SECONDS, chunk_seconds / 4) if self._tells_times(times, wanted) else 0.0,
+            overlap=self._overlap(times, wanted, chunk_seconds),
         )
         return _Open(recording, wanted, coming)
 
@@ -321,6 +325,10 @@ class PromptedRecognizer(ABC):
             (found,) = self._identified([recording]) if len(recording.samples_N) else (Identified("", 0.0),)
             wanted = replace(wanted, source_language=found.language or self.languages[0])
         return wanted
+
+    def _overlap(self, times: Times, wanted: Wanted, chunk_seconds: float) -> float:
+        """Seconds that two stretches both hear where they do not meet in a pause."""
+        return min(OVERLAP_SECONDS, chunk_seconds / 4) if self._tells_times(times, wanted) else 0.0
 
     def _tells_times(self, times: Times, wanted: Wanted) -> bool:
         """Whether words have times of their own."""
@@ -363,8 +371,8 @@ class PromptedRecognizer(ABC):
                             break
                 if samples >= most_samples or len(heard) >= (batch_size if handed else WINDOW * batch_size):
                     break
-            for one, part in zip(heard, self._heard(heard, decoder, times, batch_size), strict=True):
-                one.of.parts.append(part)
+            for one, parts in zip(heard, self._heard(heard, decoder, times, batch_size), strict=True):
+                one.of.parts += parts
             if samples >= most_samples:
                 memory.give_back()
             while live and live[0].is_over:
@@ -397,8 +405,33 @@ class PromptedRecognizer(ABC):
 
     def _heard(
         self, spoken: Sequence[_Stretch], decoder: AttentionDecoding, times: Times, batch_size: int
-    ) -> list[HeardPart]:
-        found: dict[int, HeardPart] = {}
+    ) -> list[list[HeardPart]]:
+        """What is said in each stretch: in one part, or in several where one text for all of it would not do."""
+        found = self._as_wholes(spoken, decoder, times, batch_size)
+        each = (self._in_parts(*one, decoder, times) for one in zip(spoken, found, strict=True))
+        return [[one.part for one in some] for some in each]
+
+    def _in_parts(
+        self, stretch: _Stretch, whole: JudgedPart, decoder: AttentionDecoding, times: Times
+    ) -> list[JudgedPart]:
+        if not whole.is_doubtful:
+            return [whole]
+        overlap = self._overlap(times, stretch.wanted, self.chunk_seconds)
+        sounds = parts_of(stretch.sound, self.sample_rate, overlap)
+        own = [stretch._replace(sound=sound) for sound in sounds if not is_silent(sound.samples_N)]
+        wholes = self._as_wholes(own, decoder, times, len(own)) if own else []
+        found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each, decoder, times)]
+        if not found or sum(one.worth for one in found) <= whole.said:
+            return [whole]
+        first = found[0].part
+        flags = tuple(dict.fromkeys((*whole.part.hypothesis.flags, GAP, *first.hypothesis.flags)))
+        first = first._replace(hypothesis=first.hypothesis._replace(flags=flags))
+        return [found[0]._replace(part=first), *found[1:]]
+
+    def _as_wholes(
+        self, spoken: Sequence[_Stretch], decoder: AttentionDecoding, times: Times, batch_size: int
+    ) -> list[JudgedPart]:
+        found: dict[int, JudgedPart] = {}
         rate = self.sample_rate
         for rows in by_length([len(stretch.sound.samples_N) for stretch in spoken], batch_size):
             samples = [_lengthened(spoken[row].sound.samples_N, rate) for row in rows]
@@ -412,10 +445,15 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            for row, sound_N, text, own in zip(rows, samples, texts, placed, strict=True):
+            by_ctc: list[int | None] = [None] * len(rows)
+            if frames.log_probs:
+                by_ctc = [heard_letters(log_probs_SV, self.pieces) for log_probs_SV in frames.log_probs]
+            for row, sound_N, text, own, count in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
-                found[row] = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
+                part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
+                is_translation = spoken[row].wanted.is_translation
+                found[row] = judged(part, heard_N, rate, count, is_translation=is_translation)
         return [found[row] for row in range(len(spoken))]
 
     def _together(self, samples: Sequence[np.ndarray]) -> HeardFrames:

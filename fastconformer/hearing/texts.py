@@ -22,8 +22,8 @@ from fastconformer.attention.search import FoundText, Result
 NO_SPACES = ("ja", "zh", "th")
 SPACE_SECONDS = 0.08
 """How long before a word's first letter the space before it may begin the word."""
-NAN = "nan"
-"""Flag of a text for which the network gave no numbers."""
+NAN, GAP = "nan", "gap"
+"""Flags of a text for which the network gave no numbers, and of one that had left out some of what is said."""
 
 
 class TextHypothesis(NamedTuple):
@@ -35,7 +35,7 @@ class TextHypothesis(NamedTuple):
     score: float
     """Log-probability with that of the end, and what a language model and hot words add."""
     flags: tuple[str, ...] = ()
-    """What was noticed: "loop", "limit", "nan"."""
+    """What was noticed: LOOP, LIMIT, NAN, GAP."""
     alternatives: tuple["TextHypothesis", ...] = ()
     """Less probable texts, best first, as many as were asked for."""
 

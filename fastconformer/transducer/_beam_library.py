@@ -219,8 +219,8 @@ def search_once(
     addresses = None if states is None else (c_void_p * batch)(*(state.ctypes.data for state in states))
     strides = [encoded_BSC.strides[axis] // encoded_BSC.itemsize for axis in (0, 1)]
     status = library.transducer_beam(
-        *(network.network, choice, encoded_BSC.ctypes.data, batch, *strides, frames_B.ctypes.data, addresses, is_over),
-        *(tables.address, capacity, *(part.ctypes.data for part in outputs), workspace.ctypes.data, invalid),
+        *(network.network, choice, encoded_BSC, batch, *strides, frames_B, addresses, is_over),
+        *(tables.address, capacity, *outputs, workspace, invalid),
     )
     if status == INVALID_VALUE and invalid.value >= 0:
         raise ValueError(f"encoded: utterance {first + invalid.value}: its frames hold NaN")

@@ -56,8 +56,7 @@ def losses(
     lattices = Lattices(logits_BTUW.dtype, logits_BTUW.shape, labels, options, wants_gradient=wants_gradient)
     set_strides(lattices.problem, "logits", logits_BTUW)
     losses_B = lattices.empty_losses()
-    pointers = (logits_BTUW.data_ptr(), *labels.pointers, losses_B.data_ptr(), lattices.memory.data_ptr())
-    lattices.launch("transducer_loss_cuda", *pointers)
+    lattices.launch("transducer_loss_cuda", logits_BTUW, *labels, losses_B, lattices.memory)
     return losses_B, lattices.memory
 
 
@@ -100,27 +99,25 @@ class Lattices:
 
     def begin(self) -> None:
         """Looks at the lengths and the labels."""
-        self.launch("transducer_begin_cuda", *self._labels.pointers, self.memory.data_ptr())
+        self.launch("transducer_begin_cuda", *self._labels, self.memory)
 
     def read(self, first: int, logits_BFUW: Tensor) -> None:
         """Reads the logits of frames from number `first` on, outputs of a cell adjacent."""
         set_strides(self.problem, "logits", logits_BFUW)
-        pointers = (self._labels.targets_BL.data_ptr(), self.memory.data_ptr())
-        arguments = (logits_BFUW.data_ptr(), first, logits_BFUW.shape[1], *pointers)
+        arguments = (logits_BFUW, first, logits_BFUW.shape[1], self._labels.targets_BL, self.memory)
         self.launch("transducer_read_frames_cuda", *arguments)
 
     def walk(self) -> Tensor:
         """The losses, float64 [B]."""
         losses_B = self.empty_losses()
-        self.launch("transducer_walk_cuda", losses_B.data_ptr(), self.memory.data_ptr())
+        self.launch("transducer_walk_cuda", losses_B, self.memory)
         return losses_B
 
     def write_gradient(self, first: int, logits_BFUW: Tensor, scale_B: Tensor, out_BFUW: Tensor) -> None:
         """Fills `out_BFUW`, which may be the logits, with the gradient of frames from number `first` on."""
         set_strides(self.problem, "logits", logits_BFUW)
         set_strides(self.problem, "gradient", out_BFUW)
-        pointers = (self._labels.targets_BL.data_ptr(), scale_B.data_ptr(), self.memory.data_ptr())
-        arguments = (logits_BFUW.data_ptr(), out_BFUW.data_ptr(), first, logits_BFUW.shape[1], *pointers)
+        arguments = (logits_BFUW, out_BFUW, first, logits_BFUW.shape[1], self._labels.targets_BL, scale_B, self.memory)
         self.launch("transducer_gradient_cuda", *arguments)
 
     def empty_losses(self) -> Tensor:

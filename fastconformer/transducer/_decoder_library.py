@@ -200,19 +200,18 @@ class NativeNetwork:
         counts_B, invalid = np.zeros(batch, np.int64), c_int64()
         tables = ScorerTables(scorers)
         strides = [encoded_BSC.strides[axis] // encoded_BSC.itemsize for axis in (0, 1)]
+        outputs = (tokens, emitted, durations, confidences, entropies, counts_B)
+        states = (None, None) if state is None else state[:2]
+        scored = (tables.address, state[2] if state is not None and tables.address else None)
         status = library.transducer_decode(
-            *(self.network, choice, encoded_BSC.ctypes.data, batch, *strides),
-            *(frames_B.ctypes.data, capacity, tokens.ctypes.data, emitted.ctypes.data, durations.ctypes.data),
-            *(confidences.ctypes.data, entropies.ctypes.data, counts_B.ctypes.data),
-            *((None, None) if state is None else (part.ctypes.data for part in state[:2])),
-            *(tables.address, state[2].ctypes.data if state is not None and tables.address else None),
-            *(workspace.ctypes.data, invalid),
+            *(self.network, choice, encoded_BSC, batch, *strides, frames_B, capacity),
+            *(*outputs, *states, *scored, workspace, invalid),
         )
         if status == INVALID_VALUE and invalid.value >= 0:
             raise ValueError(f"encoded: utterance {invalid.value}: its frames hold NaN")
         if status != SUCCESS:
             raise RuntimeError(f"transducer_decode of the native library answered with status {status}")
-        return DecoderResult(tokens, emitted, durations, confidences, entropies, counts_B)
+        return DecoderResult(*outputs)
 
 
 def padded(width: int) -> int:

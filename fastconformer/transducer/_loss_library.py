@@ -104,11 +104,6 @@ class TransducerTargets(NamedTuple):
     frames_B: Tensor
     labels_B: Tensor
 
-    @property
-    def pointers(self) -> tuple[int, int, int]:
-        """As the kernels take them."""
-        return self.targets_BL.data_ptr(), self.frames_B.data_ptr(), self.labels_B.data_ptr()
-
 
 def losses(
     logits_BTUW: Tensor, labels: TransducerTargets, options: TransducerLossOptions, *, wants_gradient: bool = True
@@ -126,8 +121,7 @@ def losses(
     invalid = c_int64()
     lattices = memory(library.transducer_lattices_bytes, problem)
     losses_B = torch.empty(problem.batch, dtype=torch.float64)
-    pointers = (logits_BTUW.data_ptr(), *labels.pointers, losses_B.data_ptr(), lattices.data_ptr())
-    status = library.transducer_loss(problem, *pointers, invalid)
+    status = library.transducer_loss(problem, logits_BTUW, *labels, losses_B, lattices, invalid)
     if status == INVALID_VALUE and invalid.value >= 0:
         check(logits_BTUW.shape, labels, options)
     if status != SUCCESS:
@@ -150,8 +144,7 @@ def gradient(
     problem.targets_stride = labels.targets_BL.shape[1]
     library = loaded()
     workspace = memory(library.transducer_workspace_bytes, problem)
-    pointers = (logits_BTUW.data_ptr(), out_BTUW.data_ptr(), *labels.pointers, scale_B.data_ptr(), lattices.data_ptr())
-    call(library.transducer_gradient, problem, *pointers, workspace.data_ptr())
+    call(library.transducer_gradient, problem, logits_BTUW, out_BTUW, *labels, scale_B, lattices, workspace)
 
 
 def check(shape: Sequence[int], labels: TransducerTargets, options: TransducerLossOptions) -> None:
@@ -189,27 +182,23 @@ class NativeLattice:
 
     def read(self, first: int, logits_NW: Tensor) -> None:
         """Reads the logits of cells from number `first` on, rows adjacent."""
-        call(
-            *(loaded().transducer_read_cells, self._problem, logits_NW.data_ptr(), first, len(logits_NW)),
-            *(self._labels_L.data_ptr(), self._frames, len(self._labels_L), self.memory.data_ptr()),
-        )
+        lattice = (self._labels_L, self._frames, len(self._labels_L), self.memory)
+        call(loaded().transducer_read_cells, self._problem, logits_NW, first, len(logits_NW), *lattice)
 
     def walk(self) -> tuple[float, Tensor]:
         """The loss, and the numbers of the cells that are not skipped."""
         kept = torch.empty(self._frames * (len(self._labels_L) + 1), dtype=torch.int64)
         loss, count = c_double(), c_int64()
         sizes = (self._problem, self._frames, len(self._labels_L))
-        call(loaded().transducer_walk, *sizes, self.memory.data_ptr(), loss, kept.data_ptr(), count)
+        call(loaded().transducer_walk, *sizes, self.memory, loss, kept, count)
         return loss.value, kept[: count.value].clone()
 
     def gradients_(self, logits_NW: Tensor, cells_N: Tensor, scale: float) -> None:
         """The logits of some cells become `scale` times their gradients."""
         workspace = memory(loaded().transducer_workspace_bytes, self._problem)
-        call(
-            *(loaded().transducer_cell_gradients, self._problem, logits_NW.data_ptr(), cells_N.data_ptr()),
-            *(len(cells_N), self._labels_L.data_ptr(), self._frames, len(self._labels_L), scale),
-            *(self.memory.data_ptr(), workspace.data_ptr()),
-        )
+        cells = (self._problem, logits_NW, cells_N, len(cells_N))
+        lattice = (self._labels_L, self._frames, len(self._labels_L), scale, self.memory)
+        call(loaded().transducer_cell_gradients, *cells, *lattice, workspace)
 
 
 class JointLosses(NamedTuple):
@@ -241,15 +230,9 @@ def joint_losses(
     problem, _durations = problem_of(encoded_BTJ.dtype, shape, options)
     problem.targets_stride = labels.targets_BL.shape[1]
     joint = JointInputs(
-        encoded_BTJ.data_ptr(),
-        predicted_BUJ.data_ptr(),
-        *encoded_BTJ.stride()[:2],
-        *predicted_BUJ.stride()[:2],
-        weight_WJ.data_ptr(),
-        bias_W.data_ptr(),
-        weight_WJ.shape[1],
-        ACTIVATIONS[activation],
-    )
+        encoded_BTJ.data_ptr(), predicted_BUJ.data_ptr(), *encoded_BTJ.stride()[:2], *predicted_BUJ.stride()[:2],
+        weight_WJ.data_ptr(), bias_W.data_ptr(), weight_WJ.shape[1], ACTIVATIONS[activation],
+    )  # fmt: skip
     lengths = list(zip(labels.frames_B.tolist(), labels.labels_B.tolist(), strict=True))
     bytes_B = [size_of(library.transducer_lattice_bytes, problem, *own) for own in lengths]
     offsets = torch.tensor([0, *(T * (L + 1) for T, L in lengths)]).cumsum(0).tolist()
@@ -258,7 +241,7 @@ def joint_losses(
     losses_B, kept_B = torch.empty(len(lengths), dtype=torch.float64), torch.empty(len(lengths), dtype=torch.int64)
     workspace = torch.empty(size_of(library.transducer_joint_workspace_bytes, problem, joint), dtype=torch.uint8)
     outputs = (losses_B, lattices, kept, kept_B, workspace)
-    call(library.transducer_joint_losses, problem, joint, *labels.pointers, *(x.data_ptr() for x in outputs))
+    call(library.transducer_joint_losses, problem, joint, *labels, *outputs)
     counts = kept_B.tolist()
     cells = torch.cat([kept[:0], *(kept[at : at + n] for at, n in zip(offsets, counts, strict=False))])
     sizes_B2 = torch.tensor([bytes_B, counts], dtype=torch.int64).T.contiguous()

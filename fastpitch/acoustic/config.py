@@ -1,7 +1,7 @@
 """Schema, defaults and help of everything FastPitch reads from TOML files and flags."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -11,7 +11,7 @@ from common.runs.run_directory import FromCheckpoint
 from common.training.course import RENAMED, EveryConfig
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
-from common.training.settings import ClipSettings, EpochSettings
+from common.training.settings import ClipSettings, UtteranceSettings
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig
 
@@ -169,8 +169,7 @@ class LossConfig:
     """Epochs in which the weight of the binarisation loss rises to its full value."""
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "duration", "pitch", "energy", "alignment", "binarisation", "refiner")
-        check_not_negative(self, "binarisation_start_epoch", "binarisation_warmup_epochs")
+        check_not_negative(self, *(field.name for field in fields(self)))
 
     def binarisation_weight(self, epoch: int) -> float:
         """In `epoch`, of which the first is 1."""
@@ -236,7 +235,7 @@ def _published_optimiser() -> OptimConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(EpochSettings):
+class Config(UtteranceSettings):
     """A run of FastPitch."""
 
     RENAMED: ClassVar = RENAMED | {"language": "text.language"}
@@ -277,11 +276,11 @@ class Config(EpochSettings):
     """Validation clips shown in TensorBoard at each validation: alignment, pitch and sound; 0 for none."""
     vocoder: Path | None = None
     """Checkpoint of the vocoder for the sounds in TensorBoard; without one, Griffin-Lim's algorithm."""
-    dry_run: bool = False
-    """Whether only one step is made, on the longest batch, to see whether it fits in memory."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.batch_seconds and self.lr_made_for:
+            raise ValueError(f"lr_made_for = {self.lr_made_for}: expected 0 beside batch_seconds, whose clips vary")
         if self.trained == "refiner" and not self.model.refiner.layers:
             raise ValueError('trained = "refiner": expected model.refiner.layers above 0')
         if self.teacher is not None and (self.trained != "refiner" or self.model.refiner.learns != "mean"):
@@ -292,12 +291,7 @@ class Config(EpochSettings):
             told = 'expected 0 with trained = "refiner", for a discriminator teaches the decoder alone'
             raise ValueError(f"adversary.weight = {self.adversary.weight}: {told}")
         check_not_negative(self, "samples", "lr_made_for")
-        framing = (self.features.sample_rate, self.features.hop_samples)
-        if framing != (self.pitch.sample_rate, self.pitch.hop_samples):
-            raise ValueError(
-                f"pitch.sample_rate = {self.pitch.sample_rate}, pitch.hop_samples = {self.pitch.hop_samples}: expected "
-                f"{framing[0]} and {framing[1]}, those of features"
-            )
+        self.pitch.check_framing(self.features)
         if len(self.data.pitch_mean) not in (0, 1, self.model.speakers):
             raise ValueError(
                 f"data.pitch_mean has {len(self.data.pitch_mean)} values: expected none, 1, or {self.model.speakers}, "

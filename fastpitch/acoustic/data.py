@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from common.data.loading import Failure, SpeechDataset, batch_loader
+from common.data.loading import Failure, SpeechDataset, batch_loader, together
 from common.data.manifest import ManifestError, Utterance, Utterances, read_sources
 from common.features import LogMel
 from common.runs import checkpoint
@@ -155,6 +156,10 @@ class ClipDataset(Dataset[Clip | Failure]):
         epoch, index = place if isinstance(place, tuple) else (0, place)
         return self.item(index, epoch)
 
+    def __getitems__(self, places: Sequence[int | tuple[int, int]]) -> list[Clip | Failure]:
+        """The clips of a batch: what lies in a store is asked for at once."""
+        return together(self, places, [place[1] if isinstance(place, tuple) else place for place in places])
+
     def item(self, index: int, epoch: int) -> Clip | Failure:
         """The clip at `index` as it is read in `epoch`, or why it cannot be had."""
         utterance = self.utterances[index]
@@ -280,38 +285,28 @@ def _found(tensor: Tensor) -> str:
 def collate(results: Sequence[Clip | Failure]) -> ClipBatch:
     """Pads clips into a batch."""
     clips = [result for result in results if isinstance(result, Clip)]
-    lengths, samples, frames = ([f(clip) for clip in clips] for f in _SIZES)
-    batch, longest = len(clips), max(frames, default=0)
-    bins = max((0 if clip.mel_MT is None else len(clip.mel_MT) for clip in clips), default=0)
-    tokens_BL = torch.zeros(batch, max(lengths, default=0), dtype=torch.int64)
-    audio_BN = torch.zeros(batch, max(samples, default=0))
-    pitch_BT, mel_BMT = torch.zeros(batch, longest), torch.zeros(batch, bins, longest if bins else 0)
-    known = max((len(clip.durations) for clip in clips), default=0)
-    durations_BL = torch.zeros(batch, known, dtype=torch.int64)
-    for b, clip in enumerate(clips):
-        tokens_BL[b, : len(clip.tokens)] = torch.tensor(clip.tokens)
-        audio_BN[b, : len(clip.samples_N)] = torch.from_numpy(clip.samples_N)
-        pitch_BT[b, : clip.frames] = clip.pitch_T
-        durations_BL[b, : len(clip.durations)] = torch.tensor(clip.durations)
-        if clip.mel_MT is not None:
-            mel_BMT[b, :, : clip.frames] = clip.mel_MT
+
+    def whole(numbers: Iterable[int]) -> Tensor:
+        return torch.tensor(list(numbers), dtype=torch.int64)
+
+    def padded(rows: list[Tensor]) -> Tensor:
+        return pad_sequence(rows, batch_first=True) if rows else torch.zeros(0, 0)
+
+    mels = [clip.mel_MT.T for clip in clips if clip.mel_MT is not None]
     return ClipBatch(
-        tokens_BL=tokens_BL,
-        lengths_B=torch.tensor(lengths, dtype=torch.int64),
-        audio_BN=audio_BN,
-        samples_B=torch.tensor(samples, dtype=torch.int64),
-        mel_BMT=mel_BMT,
-        frames_B=torch.tensor(frames, dtype=torch.int64),
-        pitch_BT=pitch_BT,
-        speaker_B=torch.tensor([clip.speaker for clip in clips], dtype=torch.int64),
-        durations_BL=durations_BL,
+        tokens_BL=padded([whole(clip.tokens) for clip in clips]).long(),
+        lengths_B=whole(len(clip.tokens) for clip in clips),
+        audio_BN=padded([torch.from_numpy(clip.samples_N) for clip in clips]),
+        samples_B=whole(len(clip.samples_N) for clip in clips),
+        mel_BMT=padded(mels).mT.contiguous() if mels else torch.zeros(len(clips), 0, 0),
+        frames_B=whole(clip.frames for clip in clips),
+        pitch_BT=padded([clip.pitch_T for clip in clips]),
+        speaker_B=whole(clip.speaker for clip in clips),
+        durations_BL=padded([whole(clip.durations) for clip in clips]).long(),
         indices=[clip.index for clip in clips],
         ids=[clip.id for clip in clips],
         failures=[result for result in results if isinstance(result, Failure)],
     )
-
-
-_SIZES = (lambda clip: len(clip.tokens), lambda clip: len(clip.samples_N), lambda clip: clip.frames)
 
 
 def loader(dataset: ClipDataset, batches: Iterable[list[Any]], *, workers: int = 0) -> Iterable[ClipBatch]:

@@ -1,4 +1,4 @@
-"""What training minimises: from a batch of clips to its loss, in micro-batches.
+"""What training minimises: from a batch of clips to its loss, in micro-batches, and the loss of all validation clips.
 
 Every part of the loss is a mean over all frames, symbols or clips of a step, over its micro-batches and processes, so
 that neither how a step is divided nor how it is padded changes what is learned.
@@ -11,14 +11,31 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from common.data.batching import evaluation_batches
+from common.data.manifest import Utterances
+from common.devices.distributed import World
 from common.devices.precision import autocast
 from common.features import LogMel
 from common.lengths import inside
+from fastpitch.acoustic import data
 from fastpitch.acoustic.aligner import binarisation_losses, entropies, forward_sum_losses
 from fastpitch.acoustic.config import Config, LossConfig
-from fastpitch.acoustic.data import ClipBatch
+from fastpitch.acoustic.data import ClipBatch, ClipDataset
 from fastpitch.acoustic.harmonics import through_unvoiced
-from fastpitch.acoustic.model import Prediction, SpeechTargets
+from fastpitch.acoustic.model import FastPitch, Prediction, SpeechTargets
+
+# As the published logs call them.
+NAMES = {
+    "mel": "mel_loss",
+    "duration": "duration_predictor_loss",
+    "pitch": "pitch_loss",
+    "energy": "energy_loss",
+    "alignment": "attn_loss",
+    "binarisation": "kl_loss",
+    "duration_error": "dur_error",
+    "alignment_entropy": "attn_entropy",
+    "refiner": "refiner_loss",
+}
 
 
 class Parts(NamedTuple):
@@ -150,3 +167,31 @@ def parts_of(prediction: Prediction, targets: SpeechTargets, lengths_B: Tensor, 
         alignment_entropy=(entropies(alignment) * is_frame_BT).sum(),
         refiner=(refiner_error_BT * is_frame_BT).sum(),
     ).divided(counts)
+
+
+def named(losses: list[float], more: tuple[str, ...] = ()) -> dict[str, float]:
+    """The loss, its parts in their order, by the names that logs have, and as many of `more` as there are numbers."""
+    return dict(zip(("loss", *(NAMES[part] for part in Parts._fields), *more), losses, strict=False))
+
+
+@torch.no_grad()
+def evaluate(model: FastPitch, log_mel: LogMel, dataset: ClipDataset, world: World, cfg: Config) -> dict[str, float]:
+    """The loss (without its binarisation) and its parts, of all clips together, conditioned as in training."""
+    model.eval()
+    log_mel.eval()
+    seconds = Utterances.of(dataset.utterances).seconds
+    batches = evaluation_batches(seconds, batch_size=cfg.batch_size, ranks=world.size, rank=world.rank)
+    one = torch.ones((), device=world.device)
+    sums, counts = torch.zeros(len(Parts._fields), device=world.device), torch.zeros(3, device=world.device)
+    for batch in data.loader(dataset, batches, workers=cfg.data.workers):
+        if not batch.indices:
+            continue
+        loss = fastpitch_objective(
+            model, log_mel, batch, cfg,
+            pitch_mean=model.pitch_mean, pitch_std=model.pitch_std, counts=Counts(one, one, one),
+            binarisation_weight=0.0,
+        )  # fmt: skip
+        sums += torch.stack(loss.parts)
+        counts += counts_of(batch).to(world.device)
+    parts = Parts(*world.sum(sums).unbind()).divided(Counts(*world.sum(counts).clamp(min=1).unbind()))
+    return named([float(value) for value in (weighted(parts, cfg.loss, 0.0), *parts)])

@@ -54,6 +54,14 @@ class PitchConfig:
         """Length of the piece of audio that a pitch is estimated from: 1,024 samples at 22,050 Hz."""
         return 2 * round(_FRAME_SECONDS * self.sample_rate / 2)
 
+    def check_framing(self, features: LogMelConfig) -> None:
+        """Raises ValueError unless pitch has the frames that mel spectrograms of `features` have."""
+        if (features.sample_rate, features.hop_samples) != (self.sample_rate, self.hop_samples):
+            raise ValueError(
+                f"pitch.sample_rate = {self.sample_rate}, pitch.hop_samples = {self.hop_samples}: expected "
+                f"{features.sample_rate} and {features.hop_samples}, those of features"
+            )
+
     def frames(self, samples: int) -> int:
         """How many frames there are: every one whose centre lies inside the audio."""
         return 1 + samples // self.hop_samples
@@ -76,7 +84,12 @@ def extract_pitch(samples: np.ndarray, config: PitchConfig | None = None) -> np.
     f0_T = _fast(samples, config)
     if config.method == "fast":
         return f0_T
-    return comb_pitch(samples, f0_T, _features(config), config.lowest_hz, config.highest_hz)
+    rate, size = config.sample_rate, config.frame_samples
+    features = replace(
+        TTS, sample_rate=rate, hop_samples=config.hop_samples, window_samples=size, n_fft=size,
+        highest_hz=min(TTS.highest_hz, rate / 2),
+    )  # fmt: skip
+    return comb_pitch(samples, f0_T, features, config.lowest_hz, config.highest_hz)
 
 
 class PitchStatistics(NamedTuple):
@@ -100,31 +113,13 @@ def pitch_statistics(pitches: Iterable[np.ndarray]) -> PitchStatistics:
     return PitchStatistics(mean, math.sqrt(max(0.0, squares / count - mean**2)), int(count))
 
 
-def _features(config: PitchConfig) -> LogMelConfig:
-    """FastPitch's mel frames at this rate."""
-    size = config.frame_samples
-    return replace(
-        TTS,
-        sample_rate=config.sample_rate,
-        hop_samples=config.hop_samples,
-        window_samples=size,
-        n_fft=size,
-        highest_hz=min(TTS.highest_hz, config.sample_rate / 2),
-    )
-
-
 def _pyin(samples: np.ndarray, config: PitchConfig) -> np.ndarray:
     import librosa
 
     f0_T, _, _ = librosa.pyin(
-        samples,
-        fmin=config.lowest_hz,
-        fmax=config.highest_hz,
-        sr=config.sample_rate,
-        frame_length=config.frame_samples,
-        hop_length=config.hop_samples,
-        fill_na=0.0,
-    )
+        samples, fmin=config.lowest_hz, fmax=config.highest_hz, sr=config.sample_rate,
+        frame_length=config.frame_samples, hop_length=config.hop_samples, fill_na=0.0,
+    )  # fmt: skip
     return f0_T.astype(np.float32)
 
 
@@ -208,7 +203,9 @@ def _trough_probabilities(height_TK: np.ndarray) -> np.ndarray:
     place_TKS = np.cumsum(is_below_TKS, axis=1, dtype=np.int8)
     count_T1S = place_TKS[:, -1:]
     decay_K = np.exp(-_BOLTZMANN * np.arange(-1, height_TK.shape[1])).astype(np.float32)
-    weight_K = np.concatenate([[0], _norms(height_TK.shape[1])]).astype(np.float32)
+    # Norms of a Boltzmann distribution that is cut off after 1, 2, … candidates.
+    norm_K = (1 - math.exp(-_BOLTZMANN)) / (1 - np.exp(-_BOLTZMANN * np.arange(1, height_TK.shape[1] + 1)))
+    weight_K = np.concatenate([[0], norm_K]).astype(np.float32)
     prior_TKS = decay_K[place_TKS] * weight_K[count_T1S] * is_below_TKS
     probability_TK = prior_TKS @ probability_S
     lowest_T = height_TK.argmin(axis=1)
@@ -216,12 +213,6 @@ def _trough_probabilities(height_TK: np.ndarray) -> np.ndarray:
     no_trough_T = np.where(is_below_TKS[rows, lowest_T], 0, probability_S).sum(axis=1)
     probability_TK[rows, lowest_T] += _NO_TROUGH * no_trough_T * np.isfinite(height_TK[rows, lowest_T])
     return probability_TK
-
-
-def _norms(candidates: int) -> np.ndarray:
-    """Norm of a Boltzmann distribution cut off after 1, 2, ... candidates."""
-    n = np.arange(1, candidates + 1)
-    return (1 - math.exp(-_BOLTZMANN)) / (1 - np.exp(-_BOLTZMANN * n))
 
 
 def _threshold_probabilities() -> np.ndarray:
@@ -243,11 +234,7 @@ class _Moves(NamedTuple):
     step_D: np.ndarray
     edge_B: np.ndarray
     reach: int
-    by_distance: np.ndarray  # the same, -inf beyond the reach; a negative index is a step down
-
-    def between(self, distance: np.ndarray) -> np.ndarray:
-        """The likelihood of steps over these distances, in bins."""
-        return self.by_distance[distance]
+    by_distance: np.ndarray  # the same by the bins between, -inf beyond the reach; a negative index is a step down
 
 
 class _Scores(NamedTuple):
@@ -294,7 +281,7 @@ def _moves(config: PitchConfig) -> tuple[_Moves, int]:
 def _forward(bin_TK: np.ndarray, voiced_TK: np.ndarray, unvoiced_T: np.ndarray, moves: _Moves) -> _Scores:
     reach, n_bins = moves.reach, len(moves.edge_B) - 2 * moves.reach
     inside = slice(reach, reach + n_bins)
-    step_TKK = moves.between(bin_TK[1:, :, None] - bin_TK[:-1, None, :]) + _STAY
+    step_TKK = moves.by_distance[bin_TK[1:, :, None] - bin_TK[:-1, None, :]] + _STAY
     window_TKD = bin_TK[:, :, None] + np.arange(-reach, reach + 1)
     edge_TK = moves.edge_B[bin_TK]
     scores = _Scores(voiced_TK.copy(), np.full((len(bin_TK), len(moves.edge_B)), -np.inf, np.float32))
@@ -326,7 +313,7 @@ def _backward(scores: _Scores, f0_TK: np.ndarray, bin_TK: np.ndarray, moves: _Mo
         first_bin = bin - moves.reach
         near = slice(first_bin, bin + moves.reach + 1)
         unvoiced_D = scores.unvoiced_TB[t - 1, near] + moves.edge_B[near] + moves.step_D
-        voiced_K = scores.voiced_TK[t - 1] + moves.edge_B[bin_TK[t - 1]] + moves.between(bin_TK[t - 1] - bin)
+        voiced_K = scores.voiced_TK[t - 1] + moves.edge_B[bin_TK[t - 1]] + moves.by_distance[bin_TK[t - 1] - bin]
         unvoiced_D += _CHANGE if is_voiced else _STAY
         voiced_K += _STAY if is_voiced else _CHANGE
     return f0_T

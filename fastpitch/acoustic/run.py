@@ -10,7 +10,7 @@ from common.config import ConfigError
 from common.data.manifest import Utterances
 from common.features import LogMel
 from common.runs import checkpoint
-from common.runs.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError, Imported
 from common.runs.run_directory import RunDirectory
 from common.training.epochs import Epochs
 from common.training.learner import Learner, amount_of, size_of
@@ -18,9 +18,8 @@ from common.training.state import TrainingState
 from fastpitch import voices
 from fastpitch.acoustic import data, pitch_folder
 from fastpitch.acoustic.adversary import Adversary
-from fastpitch.acoustic.checkpoints.imported import Imported, refiner_of
 from fastpitch.acoustic.checkpoints.own import FORMAT
-from fastpitch.acoustic.checkpoints.reading import read
+from fastpitch.acoustic.checkpoints.reading import read, refiner_of
 from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
 from fastpitch.acoustic.data import ClipDataset
 from fastpitch.acoustic.model import FastPitch
@@ -40,7 +39,7 @@ DEPENDS_ON = (
 ADOPTED = ("model", "features", "pitch.sample_rate", "pitch.hop_samples", "text", "data.energy")
 
 
-def asked_for(cfg: Config, start: Imported | None) -> tuple[str, ...]:
+def asked_for(cfg: Config, start: Imported[Config] | None) -> tuple[str, ...]:
     """Settings that stay as configured where a checkpoint says what the model is: those that follow from the data.
 
     They are the number of speakers, an aligner, a refiner that is trained alone, and another language or symbol set
@@ -94,8 +93,10 @@ class Run:
             self.adversary.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        seconds = Utterances.of(self.train_set.utterances).seconds
-        self.epochs = Epochs(seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size))
+        found = Utterances.of(self.train_set.utterances)
+        self.epochs = Epochs(
+            found.seconds, cfg, self.world, lr=scaled_rate(cfg, self.world.size), blocks=found.blocks(cfg.data.order)
+        )
 
     @property
     def learners(self) -> dict[str, Learner]:
@@ -134,7 +135,7 @@ class Run:
             set_pitch_statistics(self.model, data_config.pitch_mean, data_config.pitch_std)
 
     @staticmethod
-    def _read_start(cfg: Config) -> Imported | None:
+    def _read_start(cfg: Config) -> Imported[Config] | None:
         if cfg.checkpoint is None:
             if cfg.trained == "refiner":
                 raise ConfigError('trained = "refiner": expected checkpoint, the model whose refiner learns')
@@ -143,7 +144,7 @@ class Run:
         with checkpoint.usable(path):
             return read(path)
 
-    def _start_from(self, start: Imported) -> None:
+    def _start_from(self, start: Imported[Config]) -> None:
         assert self.cfg.checkpoint is not None
         path, directory = voices.located(self.cfg.checkpoint, voices.ACOUSTIC), self.directory
         with checkpoint.usable(path):

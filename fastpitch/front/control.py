@@ -196,11 +196,6 @@ def parsed(settings: Mapping[str, str]) -> Control:
     return replace(Control(), **dict(_setting(name.strip(), value.strip()) for name, value in settings.items()))
 
 
-def is_setting(name: str) -> bool:
-    """Whether `parsed` knows the name."""
-    return name in setting_names()
-
-
 def setting_names() -> list[str]:
     """The names that `parsed` knows."""
     return [*_NAMES, *_SHORT]

@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,7 +57,9 @@ def find_phrases(inputs: Sequence[str]) -> FoundPhrases:
         else:
             own = [_document(text, len(items))]
         for item in own:
-            name = _free(item.phrase.output, taken)
+            path = Path(item.phrase.output)
+            numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
+            name = next(name for name in map(str, chain([path], numbered)) if name not in taken)
             taken.add(name)
             items.append(item._replace(phrase=item.phrase._replace(output=name)))
     return FoundPhrases(items, problems)
@@ -93,16 +96,3 @@ def _named_after(item: InputPhrase, stem: str) -> InputPhrase:
     """audio_3.wav of a list becomes that of the list; names that were chosen stay."""
     output = re.sub(r"\Aaudio_(?=\d+\.wav\Z)", f"{stem}_", item.phrase.output)
     return item._replace(phrase=item.phrase._replace(output=output))
-
-
-def _free(name: str, taken: set[str]) -> str:
-    path = Path(name)
-    return next(candidate for candidate in _candidates(path) if candidate not in taken)
-
-
-def _candidates(path: Path) -> Iterator[str]:
-    yield str(path)
-    number = 2
-    while True:
-        yield str(path.with_name(f"{path.stem}-{number}{path.suffix}"))
-        number += 1

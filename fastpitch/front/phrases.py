@@ -111,8 +111,8 @@ def _columns(path: Path, header: str) -> list[str]:
     if "text" not in columns and "mel" not in columns:
         raise PhraseError(f"{path}:1: columns {', '.join(columns)}; expected names of columns, text among them")
     for column in columns:
-        if column not in _COLUMNS and not control.is_setting(column):
-            known = [*_COLUMNS, *control.setting_names()]
+        known = [*_COLUMNS, *control.setting_names()]
+        if column not in known:
             near = difflib.get_close_matches(column, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
             raise PhraseError(f"{path}:1: unknown column {column!r}; {hint}")

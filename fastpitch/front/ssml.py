@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from common.text import arpabet
 from fastpitch.front import markup
@@ -21,7 +21,6 @@ from fastpitch.front.control import Control, ControlError, Curve
 from fastpitch.front.languages import SpokenReading
 
 SENTENCE_SECONDS, PARAGRAPH_SECONDS = 0.3, 0.6  # of silence after them, besides that which the model says
-
 
 _log = logging.getLogger(__name__)
 
@@ -58,9 +57,20 @@ class MarkedSpan(NamedTuple):
 MeanHz = Callable[[str], float]
 """The mean pitch of a speaker by name, "" for the one who speaks; raises ControlError for one that is not known."""
 
-_TAGS = (
-    "speak", "p", "s", "break", "prosody", "emphasis", "sub", "phoneme", "say-as", "mark", "voice", "lang",
-)  # fmt: skip
+_TAGS = {  # and the attributes that each of them may have
+    "speak": ("version", "xml:lang"),
+    "p": ("xml:lang",),
+    "s": ("xml:lang",),
+    "break": ("time", "strength"),
+    "prosody": ("rate", "pitch", "range", "volume", "contour"),
+    "emphasis": ("level",),
+    "sub": ("alias",),
+    "phoneme": ("alphabet", "ph"),
+    "say-as": ("interpret-as", "format", "detail", "language"),
+    "mark": ("name",),
+    "voice": ("name", "xml:lang"),
+    "lang": ("xml:lang",),
+}
 _UNHEARD = ("meta", "metadata", "lexicon", "desc")  # passed over with all that is in them
 _AS_TEXT = ("audio", "token", "w", "lookup")  # passed over, as are tags with a prefix; what is in them is said
 _HINTS = ("onlangfailure", "gender", "age", "variant", "languages", "required", "ordering", "type", "role")
@@ -70,6 +80,7 @@ _WITHOUT_TEXT = ("break", "mark")
 _WITH_TEXT_ONLY = ("sub", "phoneme", "say-as")
 
 Attributes = Mapping[str, str]
+T = TypeVar("T")
 
 
 def _unknown_mean(speaker: str) -> float:
@@ -112,6 +123,8 @@ def _followed(events: list[markup.MarkupEvent]) -> list[markup.MarkupEvent]:
             raise SsmlError(f"<{_short(name)}>: no tag that can be followed; {hint}known: {', '.join(_TAGS)}")
         else:
             own = {of: value for of, value in event.attributes.items() if of == "xml:lang" or not _is_harmless(of)}
+            if strange := [of for of in own if of not in _TAGS[name]]:
+                raise SsmlError(f"<{name} {strange[0]}=...>: expected {' or '.join(_TAGS[name])}")
             others = (of for of in event.attributes if of not in own and of.partition(":")[0] not in _OF_XML)
             passed |= {f"<{name} {of}>": None for of in others}
             kept.append(event._replace(attributes=own))
@@ -181,14 +194,12 @@ def _leaf(name: str, attributes: Attributes, text: str, manner: MarkedSpan) -> M
     if name == "sub":
         return manner._replace(text=_required(name, attributes, "alias"))
     if name == "say-as":
-        _only(name, attributes, "interpret-as", "format", "detail", "language")
         how = _required(name, attributes, "interpret-as")
         reading = SpokenReading("say-as", how, attributes.get("format") or attributes.get("detail", ""))
         if not text.strip():
             raise SsmlError(f'<say-as interpret-as="{how}">: expected text in it')
         language = attributes.get("language", manner.language)
         return manner._replace(text=text, reading=reading, language=language)
-    _only(name, attributes, "alphabet", "ph")
     alphabet, sounds = attributes.get("alphabet", "ipa").lower(), _required(name, attributes, "ph")
     if alphabet == "x-sampa":
         alphabet, sounds = "ipa", arpabet.ipa_of_sampa(sounds)
@@ -198,24 +209,15 @@ def _leaf(name: str, attributes: Attributes, text: str, manner: MarkedSpan) -> M
 
 def _manner(name: str, attributes: Attributes, outer: MarkedSpan, number: int, mean_hz: MeanHz) -> MarkedSpan:
     """How the text within a tag is said."""
-    language = attributes.get("xml:lang", outer.language)
-    if name == "speak":
-        _only(name, attributes, "version", "xml:lang")
-        return outer._replace(language=language)
-    if name in ("p", "s"):
-        _only(name, attributes, "xml:lang")
-        return outer._replace(language=language)
     if name == "lang":
-        _only(name, attributes, "xml:lang")
         return outer._replace(language=_required(name, attributes, "xml:lang"))
+    outer = outer._replace(language=attributes.get("xml:lang", outer.language))
     if name == "voice":
-        _only(name, attributes, "name", "xml:lang")
-        return outer._replace(speaker=_required(name, attributes, "name"), language=language)
+        return outer._replace(speaker=_required(name, attributes, "name"))
     if name == "emphasis":
-        return outer._replace(control=_emphasis(attributes).within(outer.control))
-    if name == "prosody":
-        return _prosody(attributes, outer, number, mean_hz)
-    return outer
+        emphasis = _named("emphasis", attributes, "level", _EMPHASES, "moderate")
+        return outer._replace(control=emphasis.within(outer.control))
+    return _prosody(attributes, outer, number, mean_hz) if name == "prosody" else outer
 
 
 def _merged(spans: list[MarkedSpan]) -> list[MarkedSpan]:
@@ -252,7 +254,6 @@ _NUMBER = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))"
 
 
 def _break_seconds(attributes: Attributes) -> float:
-    _only("break", attributes, "time", "strength")
     time = attributes.get("time")
     if time is None:
         return _named("break", attributes, "strength", _STRENGTHS, "medium")
@@ -264,23 +265,14 @@ def _break_seconds(attributes: Attributes) -> float:
     return seconds
 
 
-def _named(tag: str, attributes: Attributes, attribute: str, values: dict[str, float], default: str) -> float:
+def _named(tag: str, attributes: Attributes, attribute: str, values: Mapping[str, T], default: str) -> T:
     name = attributes.get(attribute, default)
     if name not in values:
         raise SsmlError(f'<{tag} {attribute}="{_short(name)}">: expected one of {", ".join(values)}')
     return values[name]
 
 
-def _only(tag: str, attributes: Attributes, *known: str) -> None:
-    for attribute in attributes:
-        if attribute not in known:
-            raise SsmlError(f"<{tag} {attribute}=...>: expected {' or '.join(known) or 'no attribute'}")
-
-
 def _required(tag: str, attributes: Attributes, name: str) -> str:
-    """The only or the most important attribute of a tag; that there are no others is checked where there may be."""
-    if tag in ("mark", "sub"):
-        _only(tag, attributes, name)
     value = attributes.get(name, "").strip()
     if not value:
         raise SsmlError(f'<{tag}>: expected {name}="..."')
@@ -291,16 +283,7 @@ def _short(text: str) -> str:
     return " ".join(text.split()) if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _emphasis(attributes: Attributes) -> Control:
-    _only("emphasis", attributes, "level")
-    level = attributes.get("level", "moderate")
-    if level not in _EMPHASES:
-        raise SsmlError(f'<emphasis level="{_short(level)}">: expected one of {", ".join(_EMPHASES)}')
-    return _EMPHASES[level]
-
-
 def _prosody(attributes: Attributes, outer: MarkedSpan, number: int, mean_hz: MeanHz) -> MarkedSpan:
-    _only("prosody", attributes, "rate", "pitch", "range", "volume", "contour")
     pitch = _pitch("pitch", attributes.get("pitch", "default"))
     ratio, within = pitch.ratio, outer.control
     if pitch.hz:  # in place of all that is outside

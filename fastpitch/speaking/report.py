@@ -51,16 +51,13 @@ def line(name: str, text: str, samples_N: np.ndarray, spoken: Spoken, *, sample_
 
 def marks(spoken: Spoken) -> list[SymbolMark]:
     """The symbols of all sentences, at their times."""
-    found = []
+    found, seconds_per_frame = [], spoken.hop_samples / spoken.sample_rate
     for sentence in spoken.sentences:
-        seconds_per_frame = spoken.hop_samples / spoken.sample_rate
         ends_L = sentence.first_sample / spoken.sample_rate + np.cumsum(sentence.frames_L) * seconds_per_frame
-        for i, symbol in enumerate(sentence.encoded.symbols):
-            frames = int(sentence.frames_L[i])
-            end = float(ends_L[i])
-            hertz = float(sentence.pitch_hz_L[i])
-            energy = float(sentence.energy_L[i])
-            found.append(SymbolMark(symbol, end - frames * seconds_per_frame, end, frames, hertz, energy))
+        columns = (ends_L, sentence.frames_L, sentence.pitch_hz_L, sentence.energy_L)
+        rows = zip(sentence.encoded.symbols, *(column.tolist() for column in columns), strict=False)
+        for symbol, end, frames, hertz, energy in rows:  # none of what was only vocoded
+            found.append(SymbolMark(symbol, end - frames * seconds_per_frame, end, int(frames), hertz, energy))
     return found
 
 

@@ -70,13 +70,14 @@ class VoiceReport(NamedTuple):
 
 def render(report: VoiceReport) -> str:
     """The page."""
+    made = f'<h2>How it was made</h2>\n<div class="card">{report_page.facts_table(report.facts)}</div>'
     body = f"""{_headline(report)}
 {_problems(report)}
 <h2>What was said</h2>
 <p class="quiet">Over the spectrogram its symbols; under it the pitch each was given, and which symbol every frame
 belongs to. Click to listen from there.</p>
 {"".join(map(_line, report.lines))}
-{_made(report)}"""
+{made if report.facts else ""}"""
     return report_page.page(report.title, body, style=STYLE)
 
 
@@ -93,11 +94,6 @@ def _headline(report: VoiceReport) -> str:
     return report_page.headline(report.title, numbers)
 
 
-def _made(report: VoiceReport) -> str:
-    table = report_page.facts_table(report.facts)
-    return f'<h2>How it was made</h2>\n<div class="card">{table}</div>' if report.facts else ""
-
-
 def _problems(report: VoiceReport) -> str:
     if not report.problems:
         return ""
@@ -107,16 +103,11 @@ def _problems(report: VoiceReport) -> str:
 
 def _line(line: Line) -> str:
     """Everything over one axis of time."""
+    rows = f"{_symbols(line)}\n{report_page.spectrogram(line.spectrogram_png)}\n{_pitch(line)}{_alignment(line)}"
     content = f"""<p class="text">{escape(line.text)}</p>
 {report_page.player(line.flac)}
-{report_page.timeline(_rows(line), seconds=line.seconds, pixels_per_second=PIXELS_PER_SECOND)}"""
+{report_page.timeline(rows, seconds=line.seconds, pixels_per_second=PIXELS_PER_SECOND)}"""
     return report_page.clip(line.name, f"{line.seconds:.2f} s · {len(line.marks)} symbols", content)
-
-
-def _rows(line: Line) -> str:
-    return f"""{_symbols(line)}
-{report_page.spectrogram(line.spectrogram_png)}
-{_pitch(line)}{_alignment(line)}"""
 
 
 def _symbols(line: Line) -> str:

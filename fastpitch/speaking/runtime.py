@@ -69,17 +69,14 @@ class Padded:
         assert self.dims[0] is not None
         length = first.shape[self.dims[0]]
         extra = -length % self.multiple
-        arguments = [
-            tensor
-            if dim is None
-            else F.pad(tensor, (0, 0) * (tensor.ndim - 1 - dim) + (0, self._extra(tensor, dim, length)))
-            for tensor, dim in zip((first, *others), self.dims, strict=True)
-        ]
+        arguments = []
+        for tensor, dim in zip((first, *others), self.dims, strict=True):
+            if dim is not None:
+                added = extra * (tensor.shape[dim] // length)
+                tensor = F.pad(tensor, (0, 0) * (tensor.ndim - 1 - dim) + (0, added))
+            arguments.append(tensor)
         result = self.network(*arguments)
         return result.narrow(self.out_dim, 0, result.shape[self.out_dim] // (length + extra) * length)
-
-    def _extra(self, tensor: Tensor, dim: int, length: int) -> int:
-        return -length % self.multiple * (tensor.shape[dim] // length)
 
 
 def runner(mode: Mode, module: nn.Module, device: torch.device) -> Callable[[Network], Network]:

@@ -23,7 +23,6 @@ from common.devices.fastest import Choice, fastest
 from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.features import LogMelConfig
 from common.runs import checkpoint
-from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from fastpitch.acoustic.checkpoints import reading
 from fastpitch.acoustic.model import FastPitch, Spectrogram
@@ -292,10 +291,8 @@ def load(
     path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):
         imported = reading.read(path)
-        if ema and imported.ema is None:
-            raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+        weights = imported.chosen(ema, path)
         processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))
-        weights = imported.ema if imported.ema is not None and ema is not False else imported.weights
         with checkpoint.unfilled():
             mel_bins = imported.config.features.mel_bins
             model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)

@@ -8,7 +8,7 @@ Single calls are timed, warm-up excluded. A row per measurement goes to benchmar
 Shapes: B utterances, M mel bins, T frames.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from common import benchmark, config
-from common.benchmark import CLOCKS, RESULTS, Clock
+from common.benchmark import TimingSettings
 from common.config import ConfigError
 from common.devices import distributed
 from common.devices.precision import DTYPES, Precision, cast_for_inference, float32_math
@@ -39,7 +39,7 @@ COLUMNS["greatest_difference"] = "difference"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(TimingSettings):
     """What to measure."""
 
     vocoders: tuple[str, ...] = ("istft", "quickstart", "v1", "v2", "v3", "waveglow256")
@@ -56,14 +56,10 @@ class BenchmarkConfig:
     """Calls that are timed."""
     warmup: int = 1
     """Calls before those that are timed."""
-    clock: Clock = "wall"
-    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     seed: int = 0
     """Seed of random weights and spectrograms."""
-    results: Path = RESULTS
-    """Folder of the file that rows are appended to."""
 
     def __post_init__(self) -> None:
         if min(self.frames, self.repeats, self.threads, *self.batch_sizes) < 1:
@@ -77,7 +73,7 @@ def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with torch_threads(cfg.threads):
         for row in measurements(cfg, device):
-            _print(row, with_heads=not rows)
+            benchmark.print_row(row, COLUMNS, with_heads=not rows)
             rows.append(benchmark.append_row("vocoders", row, device=device, folder=cfg.results))
     return rows
 
@@ -90,13 +86,13 @@ def measurements(cfg: BenchmarkConfig, device: torch.device) -> Iterator[dict[st
         for precision in cfg.precisions:
             networks = _modes(generator, device, precision)
             for batch in cfg.batch_sizes:
-                mel_BMT = _spectrogram(cfg, features, batch).to(device, DTYPES[precision])
+                draw = torch.Generator().manual_seed(cfg.seed)
+                mel_BMT = torch.randn(batch, features.mel_bins, cfg.frames, generator=draw) * 1.5 - 5
+                mel_BMT = mel_BMT.to(device, DTYPES[precision])
                 calls = {mode: partial(_voice, network, mel_BMT) for mode, network in networks.items()}
                 with float32_math(precision):
                     said = {mode: call().float() for mode, call in calls.items()}
-                    timings = benchmark.compare(
-                        calls, device=device, warmup=cfg.warmup, repeats=cfg.repeats, clock=CLOCKS[cfg.clock]
-                    )
+                    timings = cfg.compared(calls, device)
                 seconds = cfg.frames * features.hop_samples / features.sample_rate
                 for mode, times in timings.items():
                     row = {"vocoder": name, "mode": mode, "precision": precision, "batch": batch, "clock": cfg.clock}
@@ -104,7 +100,7 @@ def measurements(cfg: BenchmarkConfig, device: torch.device) -> Iterator[dict[st
                     row["times_real_time"] = round(batch * seconds / times.percentile(50) * 1e3, 2)
                     if mode != "plain" and "plain" in timings:
                         row["times_faster_than_plain"] = round(benchmark.ratio(timings["plain"], times), 3)
-                        row["greatest_difference"] = (said[mode] - said["plain"]).abs().max().item()
+                        row["greatest_difference"] = float(f"{(said[mode] - said['plain']).abs().max():.3g}")
                     yield row
 
 
@@ -131,24 +127,14 @@ def _vocoder(name: str, seed: int) -> tuple[Generator, LogMelConfig]:
         loaded = load_generator(Path(name))
         return loaded.generator, loaded.features
     torch.manual_seed(seed)
-    builders: dict[str, Callable[[Path], tuple[Generator, LogMelConfig]]] = {"hifigan": _hifigan, "waveglow": _waveglow}
-    for folder, build in builders.items():
+    schemas: dict[str, type[HifiganRun | WaveglowRun]] = {"hifigan": HifiganRun, "waveglow": WaveglowRun}
+    for folder, schema in schemas.items():
         path = config.packaged() / folder / f"{name}.toml"
         if path.is_file():
-            generator, features = build(path)
-            return _audible(generator).eval(), features
-    known = sorted(path.stem for folder in builders for path in (config.packaged() / folder).glob("*.toml"))
+            cfg = config.load(schema, path)
+            return _audible(build_generator(cfg)).eval(), cfg.features
+    known = sorted(path.stem for folder in schemas for path in (config.packaged() / folder).glob("*.toml"))
     raise ConfigError(f"vocoders: {name!r}: expected a checkpoint (.pt) or one of {', '.join(known)}")
-
-
-def _hifigan(path: Path) -> tuple[Generator, LogMelConfig]:
-    cfg = config.load(HifiganRun, path)
-    return build_generator(cfg), cfg.features
-
-
-def _waveglow(path: Path) -> tuple[Generator, LogMelConfig]:
-    cfg = config.load(WaveglowRun, path)
-    return Waveglow(cfg.model, cfg.features.mel_bins, cfg.features.hop_samples), cfg.features
 
 
 def _audible(generator: Generator) -> Generator:
@@ -162,18 +148,6 @@ def _audible(generator: Generator) -> Generator:
             if name.endswith("end.weight"):  # zeros at first
                 nn.init.normal_(parameter, 0.0, 0.02)
     return generator
-
-
-def _spectrogram(cfg: BenchmarkConfig, features: LogMelConfig, batch: int) -> Tensor:
-    draw = torch.Generator().manual_seed(cfg.seed)
-    return torch.randn(batch, features.mel_bins, cfg.frames, generator=draw) * 1.5 - 5
-
-
-def _print(row: dict[str, Any], *, with_heads: bool) -> None:
-    if with_heads:
-        print(" ".join(f"{head:>12}" for head in COLUMNS.values()))
-    cells = [f"{row[c]:.3g}" if isinstance(row.get(c), float) else str(row.get(c, "-")) for c in COLUMNS]
-    print(" ".join(f"{cell[-40:]:>12}" for cell in cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -343,9 +343,7 @@ def load_vocoder(
         audio_BN = torch.from_numpy(voice_like(features.sample_rate, 2.0))[None]
         mel_BMT = LogMel(features).eval()(audio_BN, torch.tensor([audio_BN.shape[1]])).features_BFT
         return fastest(
-            lambda tried: build(tried, copy.deepcopy(loaded.generator)),
-            lambda vocoder: vocoder(mel_BMT),
-            chosen,
+            lambda tried: build(tried, copy.deepcopy(loaded.generator)), lambda vocoder: vocoder(mel_BMT), chosen
         )
     return build(precision, loaded.generator)
 
@@ -361,29 +359,21 @@ def _generator_of(state: dict[str, Any], path: Path, ema: bool | None) -> Loaded
     if waveglow.is_checkpoint(state):
         flow = waveglow.read(state, path)
         with checkpoint.unfilled():
-            network = Waveglow(flow.config.model, flow.config.features.mel_bins, flow.config.features.hop_samples)
-        return LoadedGenerator(_filled(network, flow.weights, flow.ema, ema, path), flow.config.features, 0)
+            network = build_generator(flow.config)
+        return LoadedGenerator(_filled(network, flow.chosen(ema, path), path), flow.config.features, 0)
     if not hifigan.is_checkpoint(state):
         raise CheckpointError(
             f"{path}: not a vocoder: expected a HiFi-GAN, inverse-STFT or WaveGlow checkpoint; "
             f"{checkpoint.contents(state)}"
         )
     found = hifigan.read(state, path)
-    return LoadedGenerator(
-        _filled(build_generator(found.config), found.weights, found.ema, ema, path),
-        found.config.features,
-        found.delay_samples,
-    )
+    generator = _filled(build_generator(found.config), found.chosen(ema, path), path)
+    return LoadedGenerator(generator, found.config.features, hifigan.delay_samples(state, found.config))
 
 
-def _filled(
-    network: Generator, weights: dict[str, Tensor], averaged: dict[str, Tensor] | None, ema: bool | None, path: Path
-) -> Generator:
-    if ema and averaged is None:
-        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
-    chosen = averaged if averaged is not None and ema is not False else weights
+def _filled(network: Generator, weights: dict[str, Tensor], path: Path) -> Generator:
     try:
-        plain = folded(chosen)
+        plain = folded(weights)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: does not fit its configuration: {error}") from None
     checkpoint.fill(network, checkpoint.widened(plain), path)

@@ -9,8 +9,7 @@ from torch import Tensor
 from common.published.nemo.archive import opened
 from common.published.nemo.features import check_filters, features_of
 from common.published.nemo.settings import NemoSettings
-from common.runs.checkpoint import CheckpointError
-from jasper.checkpoints.imported import Imported
+from common.runs.checkpoint import CheckpointError, Imported
 from jasper.checkpoints.published import published_weights
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
@@ -18,7 +17,7 @@ TARGET = "EncDecCTCModel"
 MOST_LABELS = 50_000
 
 
-def read(path: Path) -> Imported:
+def read(path: Path) -> Imported[Config]:
     """The model in the archive at `path`. Raises CheckpointError for everything that is not known here."""
     with opened(path) as archive:
         described, source = archive.config(), str(path)

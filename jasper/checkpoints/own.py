@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from common import config
-from common.runs.checkpoint import own_description
-from jasper.checkpoints.imported import Imported
+from common.runs.checkpoint import Imported, own_description
 from jasper.config import Config
 
 FORMAT = "jasper"  # what our checkpoints say they are
 
 
-def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None) -> Imported:
+def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None) -> Imported[Config]:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError."""
     with own_description(path):
         own = configuration or config.build(Config, state["config"], str(path))

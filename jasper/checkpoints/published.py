@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from common.runs.checkpoint import CheckpointError, contents, full
-from jasper.checkpoints.imported import Imported
+from common.runs.checkpoint import CheckpointError, Imported, contents, full
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
 ASSUMED = (
@@ -25,7 +24,9 @@ _NOT_WEIGHTS = ("audio_preprocessor.", "acoustic_model.")
 _ENCODER_KEY = re.compile(r"encoder\.layers\.(\d+)\.(m?conv\.(\d+)|res\.(\d+)\.(\d+))\.(\w+)")
 
 
-def read(state: dict[str, Any], path: Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported:
+def read(
+    state: dict[str, Any], path: Path, *, configuration: Config | None = None, is_start: bool = False
+) -> Imported[Config]:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError.
 
     `configuration` is taken in place of what can be read off its weights.
@@ -36,7 +37,15 @@ def read(state: dict[str, Any], path: Path, *, configuration: Config | None = No
             f"{path}: not a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet; "
             f"{contents(state)}"
         )
-    return _convert(state, path, configuration, is_start=is_start)
+    weights = _published_names(state["state_dict"])
+    layout = _checked_layout(weights, path)
+    ema = state.get("ema_state_dict")
+    return Imported(
+        weights=_rename(weights, layout),
+        ema=_rename(_published_names(ema), layout) if ema else None,
+        config=configuration or _config(state, weights, layout, path, is_start=is_start),
+        assumed=() if configuration is not None else (f"{path}: does not describe itself; {ASSUMED}",),
+    )
 
 
 def published_weights(weights: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
@@ -58,18 +67,6 @@ def _checked_layout(weights: dict[str, Tensor], path: Path) -> list["_BlockLayou
                 f"convolution, and batch normalisation in turns; found sub-blocks of {list(map(len, block.layers))}"
             )
     return layout
-
-
-def _convert(state: dict[str, Any], path: Path, configuration: Config | None, *, is_start: bool) -> Imported:
-    weights = _published_names(state["state_dict"])
-    layout = _checked_layout(weights, path)
-    ema = state.get("ema_state_dict")
-    return Imported(
-        weights=_rename(weights, layout),
-        ema=_rename(_published_names(ema), layout) if ema else None,
-        config=configuration or _config(state, weights, layout, path, is_start=is_start),
-        assumed=() if configuration is not None else (f"{path}: does not describe itself; {ASSUMED}",),
-    )
 
 
 class _BlockLayout(NamedTuple):

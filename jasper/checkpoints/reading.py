@@ -6,13 +6,12 @@ from pathlib import Path
 from common.published import hub
 from common.published.nemo import archive
 from common.runs import checkpoint
-from common.runs.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError, Imported
 from jasper.checkpoints import nemo, own, published
-from jasper.checkpoints.imported import Imported
 from jasper.config import Config
 
 
-def read(path: str | Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported:
+def read(path: str | Path, *, configuration: Config | None = None, is_start: bool = False) -> Imported[Config]:
     """What the checkpoint at `path` holds. Raises CheckpointError.
 
     `configuration` is taken in place of what it says of itself, or what can be read off its weights. `is_start`: as the

@@ -1,11 +1,15 @@
 """benchmarks/silence.py: where silence stands, and that a recogniser that is hard of hearing shows."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import soundfile
 
-from benchmarks.silence import measured, with_silence
+from benchmarks.silence import heard_over_http, measured, with_silence
 from common.data.manifest import Utterance
+from tests.trt.serving.running import Counting, pretended, served
+from trt.serve import ServeConfig
 
 
 @pytest.mark.parametrize(
@@ -33,3 +37,13 @@ def test_words_wrong_are_told_by_place_length_and_level(tmp_path):
     assert found["as they are"] == 0
     assert (found["zeros before, 0.25 s"], unlike["zeros before, 0.25 s"]) == (0, 0)
     assert (found["-100 dB after, 5 s"], unlike["-100 dB after, 5 s"]) == (50, 1)
+
+
+def test_a_server_is_asked_for_the_texts_of_the_same_samples():
+    rate, random = 16_000, np.random.default_rng(0)
+    sounds = [random.standard_normal(samples).astype(np.float32) / 3 for samples in (rate, 3 * rate // 2)]
+    cfg = ServeConfig(asr=Path("none"), port=0)
+    with served(cfg, pretended(cfg)) as server:
+        found = heard_over_http(server.url, rate)(sounds)
+    assert found == [transcript.text for transcript in Counting().stream(sounds)]
+    assert all(found)

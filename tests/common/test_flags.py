@@ -97,3 +97,10 @@ def test_a_command_is_named_as_it_was_called(monkeypatch):
     assert flags.program() == "speech transcribe"
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "speech", "train"])
     assert flags.program() == "speech train"
+
+
+def test_too_few_values_are_one_plain_line(capsys):
+    with pytest.raises(SystemExit):
+        config.command_line(Config, ["--optim.betas", "0.9"], description="")
+    expected = "error: command line: --optim.betas: expected {None}|{FLOAT FLOAT}, found '0.9'\n"
+    assert capsys.readouterr().err == expected

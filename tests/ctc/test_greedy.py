@@ -9,7 +9,7 @@ import torch
 
 import ctc
 from ctc import _native
-from ctc._device_greedy import collapsed_in_torch
+from ctc._cuda_decode import collapsed_in_torch
 from ctc.greedy import _unpack, greedy_numpy
 from ctc.inputs import host_lengths, on_host
 

@@ -164,7 +164,7 @@ def wyoming() -> Reader:
         reader.feed_data(content)
         reader.feed_eof()
         limits = Limits(client_seconds=1)
-        client = _Client(Wyoming(None, None, limits=limits, budget=Budget(1 << 20)), reader, None)  # type: ignore[arg-type]
+        client = _Client(Wyoming({}, {}, limits=limits, budget=Budget(1 << 20)), reader, None)  # type: ignore[arg-type]
         while await client.read():
             pass
 

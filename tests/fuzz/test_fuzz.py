@@ -1,5 +1,6 @@
-"""A few hundred mutations for every reader; `python -m tests.fuzz --seconds 3600` reads more."""
+"""Some mutations for every reader; `python -m tests.fuzz --seconds 3600` reads more."""
 
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -10,11 +11,13 @@ from tests.fuzz.mutator import mutated
 from tests.fuzz.readers import READERS, Reader
 from tests.fuzz.runner import file_of, fuzz, outcome
 
+MOST = 1000 if os.environ.get("NIGHTLY") else 150
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_what_comes_in_is_read_or_refused(name):
-    found = fuzz(name, seed=0, seconds=6, most=300)
+    found = fuzz(name, seed=0, seconds=6 * MOST / 150, most=MOST)
     assert not found.findings, "\n".join(f"{f.what} of mutation {f.number}\n{f.told}" for f in found.findings[:3])
     assert found.counts["read"] + found.counts["refused"] > 20
     assert found.counts["refused"] > 0

@@ -63,6 +63,7 @@ def test_long_recordings_and_batches_give_the_same_text(model, files, capsys):
     assert [len(line) > 20 for line in chunked.out] == [True, True]
 
 
+@pytest.mark.slow
 def test_weights_precision_and_configuration_can_be_chosen(model, files, tmp_path, capsys):
     plain, raw = (run(capsys, "jasper.inference", model, files[0], "--ema", ema) for ema in ("true", "false"))
     assert plain.out != raw.out

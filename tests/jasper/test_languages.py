@@ -58,10 +58,8 @@ def test_letters_of_every_script_are_logged_learned_and_transcribed_back(languag
     assert told.err[-1].startswith("WER 0.00%: 0 errors in")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("language", ["russian", "german", "mandarin"])
-def test_letters_that_are_no_labels_end_a_run_before_its_first_step(language, tmp_path):
-    folder = write_manifests(tmp_path / "corpus", language, train=4, validation=2)
+def test_letters_that_are_no_labels_end_a_run_before_its_first_step(tmp_path):
+    folder = write_manifests(tmp_path / "corpus", "russian", train=4, validation=2)
     with pytest.raises(LanguageError, match=r"dev.jsonl: \d+ letters in 6 texts are none of the 28 labels"):
         main(settings(folder, tmp_path / "run"))
     assert not list((tmp_path / "run").glob("*.pt"))

@@ -11,7 +11,6 @@ from tests.jasper.tiny import save_tiny
 from tests.trt.serving.running import noise
 
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
-nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
 REPOSITORY = Path(__file__).parents[2]
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 
@@ -20,6 +19,7 @@ NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 @pytest.mark.nightly
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_draws(path, tmp_path, monkeypatch):
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     waveform.write(tmp_path / "talk.flac", noise(3.0), 16_000)
     models = {
         "CHECKPOINT": save_tiny(tmp_path / "m.pt"),

@@ -15,45 +15,9 @@ FOLDER = Folder("jasper")
 call, flags = FOLDER.call, FOLDER.flags
 
 
-@pytest.mark.parametrize("script", ["inference.sh", "evaluation.sh"])
-def test_only_variables_that_are_set_become_flags(python, script):
-    module = f"jasper.{script.removesuffix('.sh')}"
-    assert flags(script, python, CHECKPOINT="/c.pt") == ["-m", module, "/c.pt"]
-    assert flags(script, python, "--device", "cpu", CHECKPOINT="/c.pt")[-2:] == ["--device", "cpu"]
-
-
-@pytest.mark.parametrize("script", ["inference.sh", "evaluation.sh"])
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        ({"PRECISION": "fp16"}, "--precision fp16"),
-        ({"PRECISION": "fp32"}, "--precision fp32"),
-        ({"AMP": "true"}, "--precision fp16"),
-        ({"AMP": "false"}, ""),
-        ({"BATCH_SIZE": "3", "EMA": "true"}, "--batch_size 3 --ema true"),
-        ({"MAX_DURATION": "16.7", "CPU": "true"}, "--device cpu --max_seconds 16.7"),
-        (
-            {"MODEL_CONFIG": "configs/jasper10x5dr_speedp-online_speca.yaml"},
-            "--config configs/jasper/jasper10x5dr_speedp-online_speca.toml",
-        ),
-        ({"SEED": "6", "CUDNN_BENCHMARK": "true", "DALI_DEVICE": "gpu", "PAD_LEADING": "16"}, ""),
-    ],
-)
-def test_published_variables_have_their_meaning(python, script, variables, expected):
-    assert " ".join(flags(script, python, CHECKPOINT="/c.pt", **variables)[3:]) == expected
-
-
-@pytest.mark.parametrize("name", ["librispeech-dev-clean.jsonl", "librispeech-dev-clean-wav.json", "dev-clean"])
-def test_a_data_set_is_its_manifest_or_its_folder(python, tmp_path, name):
-    (tmp_path / name).mkdir()
-    found = flags("inference.sh", python, CHECKPOINT="/c.pt", DATA_DIR=str(tmp_path), DATASET="dev-clean")
-    assert found[3:] == [str(tmp_path / name)]
-
-
 def test_predictions_and_logits_go_where_they_went(python, tmp_path):
     (tmp_path / "dev-clean").mkdir()
     data = {"CHECKPOINT": "/c.pt", "DATA_DIR": str(tmp_path), "DATASET": "dev-clean"}
-    assert flags("inference.sh", python, **data, OUTPUT_DIR="/r")[4:] == ["--output", "/r/dev-clean.predictions"]
     assert flags("inference.sh", python, **data, RESULT_DIR="/r", PREDICTION_FILE="/p")[4:] == ["--output", "/p"]
     assert flags("inference.sh", python, **data, LOGITS_FILE="/l")[4:] == ["--save_logits", "/l"]
     assert flags("evaluation.sh", python, **data, OUTPUT_DIR="/r")[4:] == ["--hypotheses", "/r/dev-clean.jsonl"]
@@ -76,20 +40,6 @@ def test_the_positions_of_2019_and_of_2021_are_told_apart(python, tmp_path):
         *["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "8", "-m", "jasper.evaluation"],
         *["/c.pt", f"{data}/dev-clean"],
     ]
-
-
-def test_what_follows_two_dashes_is_transcribed(python):
-    assert flags("inference.sh", python, "--", "a.wav", "--format", "json", CHECKPOINT="/c.pt", BATCH_SIZE="2")[2:] == [
-        *["/c.pt", "--batch_size", "2", "a.wav", "--format", "json"]
-    ]
-
-
-@pytest.mark.parametrize("script", ["inference.sh", "evaluation.sh"])
-@pytest.mark.parametrize("checkpoint", [{}, {"CHECKPOINT": ""}, {"CHECKPOINT": "none"}])
-def test_a_checkpoint_is_asked_for(python, script, checkpoint):
-    done = call(script, python, **checkpoint)
-    assert done.returncode == 2
-    assert done.stderr == "error: CHECKPOINT is not set; expected the file of a trained model\n"
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ import pytest
 from common import config
 from fastpitch.acoustic.config import Config
 from fastpitch.vocoders.config import HifiganRun
-from tests.scripts.test_fastpitch_train import call
+from tests.scripts.calls import Folder
+
+call = Folder("fastpitch").call
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LISTS = runpy.run_path(str(REPOSITORY / "scripts/fastpitch/ljspeech_mini.py"))

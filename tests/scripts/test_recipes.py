@@ -12,10 +12,11 @@ from common import config
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.vocoders.config import HifiganRun
 from jasper.config import Config as JasperConfig
-from tests.scripts.test_vocoder_train import call
+from tests.scripts.calls import Folder
 from tests.training import REPOSITORY
 from wav2vec2.run_config import FinetuneConfig, PretrainConfig
 
+call = Folder("fastpitch").call
 CONFIGS: dict[str, Any] = {
     "jasper.train": JasperConfig,
     "fastpitch.train": FastPitchConfig,

@@ -34,5 +34,17 @@ def test_as_many_processes_as_cores(variables, quota, processes, tmp_path):
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "PROCESSES"))}
     environment |= variables | {"PATH": f"{tmp_path}:/usr/bin:/bin", "SPEECH_PYTHON": str(tmp_path / "python")}
     subprocess.run(["bash", tmp_path / "scripts" / "test.sh"], env=environment, check=True)
-    (whole, _) = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("-m pytest")]
-    assert whole == ("-m pytest" if processes == 1 else f"-m pytest -n {processes} --dist worksteal")
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("-m pytest")]
+    whole = "-m pytest" if processes == 1 else f"-m pytest -n {processes} --dist worksteal"
+    assert sorted(asked) == sorted([whole, "-m pytest tests/device"])
+
+
+def test_a_failure_of_either_process_of_tests_is_one_of_the_whole(tmp_path):
+    (tmp_path / "python").write_text('#!/usr/bin/env bash\necho "says $*"\n[[ "$*" != *"$FAILS"* ]]\n')
+    (tmp_path / "python").chmod(0o755)
+    for fails, code in (("worksteal", 1), ("tests/device", 1), ("nothing", 0)):
+        variables = {"FAILS": fails, "PROCESSES": "2", "SPEECH_PYTHON": str(tmp_path / "python")}
+        command = ["bash", SCRIPTS / "test.sh", "-m", "not slow"]
+        done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert done.stdout.splitlines()[-1] == "says -m pytest tests/device -m not slow"

@@ -17,9 +17,8 @@ from tests.wav2vec2.runs import CONFIGS, SHAPE, WORDS, finetune_config, pretrain
 from wav2vec2 import pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Plan, SubBatch, loader
-from wav2vec2.corpus.labelled import labels_of
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
-from wav2vec2.finetune import evaluate, main, update
+from wav2vec2.finetune import evaluate, labels_of, main, update
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.recognizer import load
 from wav2vec2.run_config import DataConfig, FinetuneConfig, PretrainConfig

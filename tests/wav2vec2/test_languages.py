@@ -22,9 +22,8 @@ def settings(folder, output_dir, **data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["russian", "german", "mandarin"])
-def test_letters_that_are_no_labels_end_a_run_and_those_of_the_data_are_logged(language, tmp_path):
-    folder = write_manifests(tmp_path / "corpus", language, train=4, validation=2)
+def test_letters_that_are_no_labels_end_a_run_and_those_of_the_data_are_logged(tmp_path):
+    folder = write_manifests(tmp_path / "corpus", "mandarin", train=4, validation=2)
     with pytest.raises(LanguageError, match=r"dev.jsonl: \d+ letters in 6 texts are none of the 28 labels"):
         main(settings(folder, tmp_path / "wrong"))
     assert not list((tmp_path / "wrong").glob("*.pt"))

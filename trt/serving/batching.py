@@ -152,3 +152,7 @@ class Workers(Batcher[Callable[[], Any], Any]):
         if self._loop is None:
             self.start()
         return await super().__call__(given, due)
+
+    async def soon(self, given: Callable[[], Any], size: int, most: int, due: float | None = None) -> Any:
+        """The same; at once, without the way to a thread and back, where its `size` is at most `most`."""
+        return given() if size <= most else await self(given, due)

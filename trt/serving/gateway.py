@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
@@ -17,7 +18,7 @@ from trt.serving.batching import Workers
 from trt.serving.guard import Guard, Message, Receive, Refusal, Send, while_connected
 from trt.serving.hearing import Hearing, self_test
 from trt.serving.languages import LANGUAGES, check_languages
-from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError
+from trt.serving.limits import Budget, ClientGoneError, Limits, Places, RequestError
 from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
 from trt.serving.models import Ears, ServedVoice
@@ -27,6 +28,8 @@ from trt.serving.triton.program import HOST, Triton
 
 TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
 ALIASES = ("", "default")
+Model = TypeVar("Model")
+WORDS_AT_ONCE = 1000  # whose transcript is written on the event loop
 # OpenAI's names, with dates and without.
 HEARING_NAMES = re.compile(
     r"whisper-1|gpt-(4o-|live-|realtime-)?(mini-)?(transcribe|whisper)(-diarize)?(-\d{4}-\d\d-\d\d)?"
@@ -54,15 +57,15 @@ class Gateway:
 
     def __init__(
         self,
-        ears: Ears | None,
-        voice: ServedVoice | None,
+        ears: Sequence[Ears],
+        voices: Sequence[ServedVoice],
         settings: GatewaySettings,
         tell: Callable[[str], None] = print,
         *,
         triton: Triton | None = None,
     ):
-        """`triton`: what runs the recogniser, of which `ears` only says what it is to answer when it is tested, and the
-        voice where it has one."""
+        """`triton`: what runs the only recogniser, of which `ears` only says what it is to answer when tested, and
+        the voice, where it has one."""
         self.settings, self.metrics, self._tell, self.triton = settings, Metrics(), tell, triton
         limits, self._started, self.workers = settings.limits, False, Workers()
         self.budget = Budget(limits.max_memory_mb * 1e6, limits.max_backlog_seconds, limits.client_share)
@@ -76,15 +79,17 @@ class Gateway:
         batching: dict[str, Any] = {"delay_seconds": settings.batch_delay_ms / 1000, "most": settings.max_batch}
         if triton is not None:
             batching["engine"] = Remote(Infer(HOST, triton.http_port), most=2 * settings.max_batch)
-        self.hearing = Hearing(ears, **models, **batching) if ears is not None else None
-        self.speaking = None
-        if voice is not None:
+        self.hearings = {each.name: Hearing(each, **models, **batching) for each in ears}
+        self.speakings: dict[str, speech.Speaking] = {}
+        for voice in voices:
             said = None
             if triton is not None and triton.speaks:
                 most = 2 * speech.AT_ONCE
                 said = RemoteVoice(Infer(HOST, triton.http_port), sample_rate=voice.sample_rate, most=most)
-            self.speaking = speech.Speaking(voice, engine=said, **models)
-        self.live: set[WebSocket] = set()
+            self.speakings[voice.name] = speech.Speaking(voice, engine=said, **models)
+        waiting = "Recordings, or pieces of long ones, that wait for a batch."
+        self.metrics.gauge("speech_waiting", waiting, lambda: sum(each.waiting for each in self.hearings.values()))
+        self.live = Places(limits.max_queue, limits.client_share, "streams are open")
         self.metrics.gauge("speech_live_streams", "Streams with live captions.", lambda: len(self.live))
         # Its pages of documentation would load scripts from elsewhere; the description stays at /openapi.json.
         self.routes = FastAPI(title="Speech models", docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -98,14 +103,14 @@ class Gateway:
         """Within a running event loop: tests the models. Raises SelfTestError where they are wrong."""
         if self.triton is not None:
             await asyncio.to_thread(self.triton.start, self._tell)
-        if self.hearing is not None:
-            self.hearing.start()
-            await self_test(self.hearing, self._tell)
+        for hearing in self.hearings.values():
+            hearing.start()
+            await self_test(hearing, self._tell)
             if self.triton is not None:  # which has its own
-                self.hearing.ears = self.hearing.ears._replace(asr=None)
-        if self.speaking is not None:
-            self.speaking.start()
-            await self.speaking.self_test(self._tell)
+                hearing.ears = hearing.ears._replace(asr=None)
+        for speaking in self.speakings.values():
+            speaking.start()
+            await speaking.self_test(self._tell)
         self._started = True
 
     @property
@@ -117,10 +122,10 @@ class Gateway:
         """Leaves what waits unanswered."""
         self._started = False
         self.workers.stop()
-        if self.hearing is not None:
-            self.hearing.stop()
-        if self.speaking is not None:
-            self.speaking.stop()
+        for hearing in self.hearings.values():
+            hearing.stop()
+        for speaking in self.speakings.values():
+            speaking.stop()
         if self.triton is not None:
             await asyncio.to_thread(self.triton.stop)
 
@@ -139,59 +144,67 @@ class Gateway:
         hearing = self.ears(asked.model)
         check_languages(asked.languages, hearing.ears.languages or (self.settings.language,))
         source = asked.languages[0] if len(asked.languages) == 1 else ""
-        wanted = hearing.wanted(source, asked.target, self.settings.language)
+        wanted = await hearing.wanted(source, asked.target, self.settings.language, asked.favoured)
         if asked.streams:
             parts = hearing.parts(asked.file, request.state.taken, wanted)
             first = await while_connected(request, anext(parts, None))  # what cannot be heard is refused before it
-            told = transcriptions.events(_preceded(first, parts), asked)
+            told = transcriptions.events(_preceded(first, parts), asked, self.workers)
             return StreamingResponse(told, media_type="text/event-stream")
         transcript = await while_connected(request, hearing.transcribe(asked.file, request.state.taken, wanted))
         language = LANGUAGES.get(transcript.language, transcript.language) or self.settings.language
-        content = transcriptions.written(transcript, asked, language)
-        if isinstance(content, dict):
-            return JSONResponse(content)
+        write = functools.partial(transcriptions.written, transcript, asked, language)
+        content = await self.workers.soon(write, len(transcript.words), WORDS_AT_ONCE)
         return Response(content, media_type=transcriptions.MEDIA[asked.format])
 
     @contextlib.asynccontextmanager
     async def stream(self, socket: WebSocket) -> AsyncIterator[Hearing | None]:
-        """A place for a stream, with the recogniser; without one, or without a place, it is closed, and gets None."""
-        if self.hearing is None or len(self.live) >= self.settings.limits.max_queue or self.ending.is_set():
-            await socket.close(1013 if self.hearing else 1008)
-            yield None
-            return
-        self.live.add(socket)
-        try:
-            yield self.hearing
-        finally:
-            self.live.discard(socket)
+        """A place for a stream, with its recogniser; without one, or without a place, it is closed, and gets None."""
+        with contextlib.ExitStack() as place:
+            hearing, code = None, 1013
+            try:
+                hearing = self.ears(socket.query_params.get("model", ""))
+                place.enter_context(self.live.taken(socket.state.taken.client))
+                socket.state.taken.take(hearing.stream_bytes)
+            except RequestError as error:
+                hearing, code = None, 1008 if error.code == "model_not_found" else 1013
+            if self.ending.is_set() or hearing is None:
+                await socket.close(code)
+            yield None if self.ending.is_set() else hearing
+
+    @property
+    def hearing(self) -> Hearing | None:
+        """The recogniser of requests that name none."""
+        return next(iter(self.hearings.values()), None)
+
+    @property
+    def speaking(self) -> speech.Speaking | None:
+        """The voice of requests that name none."""
+        return next(iter(self.speakings.values()), None)
 
     def models(self) -> list[str]:
         """Names of the models."""
-        names = [self.hearing.ears.name] if self.hearing else []
-        return names + ([self.speaking.voice.name] if self.speaking else [])
+        return [*self.hearings, *self.speakings]
 
     def ears(self, model: str) -> Hearing:
-        """The recogniser, if a request's `model` means it. Raises RequestError."""
-        if self.hearing is None:
-            raise RequestError(404, "this server has no recogniser; start it with --asr", code="model_not_found")
-        _check(model, self.hearing.ears.name, HEARING_NAMES, "whisper-1, gpt-4o-transcribe, gpt-4o-mini-transcribe")
-        return self.hearing
+        """The recogniser that a request's `model` means. Raises RequestError."""
+        missing = "this server has no recogniser; start it with --asr"
+        return _meant(model, self.hearings, HEARING_NAMES, "whisper-1, gpt-4o-transcribe", missing)
 
-    def voice(self, model: str) -> speech.Speaking:
-        """The voice, if a request's `model` means it. Raises RequestError."""
-        if self.speaking is None:
-            raise RequestError(
-                404, "this server has no voice; start it with --tts and --vocoder", code="model_not_found"
-            )
-        _check(model, self.speaking.voice.name, SPEAKING_NAMES, "tts-1, tts-1-hd, gpt-4o-mini-tts")
-        return self.speaking
+    def voice(self, asked: speech.SpeechRequest) -> speech.Speaking:
+        """The voice that a request means, by its `voice` or by its `model`. Raises RequestError."""
+        missing = "this server has no voice; start it with --tts and --vocoder"
+        found = _meant(asked.model, self.speakings, SPEAKING_NAMES, "tts-1, tts-1-hd, gpt-4o-mini-tts", missing)
+        return self.speakings.get(speech.name_of(asked.voice).partition("/")[0], found)
 
 
-def _check(model: str, name: str, others: re.Pattern[str], known: str) -> None:
-    """Raises RequestError where a request's `model` is neither `name` nor one of the others."""
-    if model not in ALIASES and model != name and not others.fullmatch(model):
-        message = f"model {model[:100]!r}: expected one of {name}, {known}"
+def _meant(model: str, named: Mapping[str, Model], others: re.Pattern[str], known: str, missing: str) -> Model:
+    """The one that a request's `model` names, or the first. Raises RequestError where it names something else."""
+    if not named:
+        raise RequestError(404, missing, code="model_not_found")
+    if model not in named and model not in ALIASES and not others.fullmatch(model):
+        message = f"model {model[:100]!r}: expected one of {', '.join(named)}, {known}"
         raise RequestError(404, message, param="model", code="model_not_found")
+    return named.get(model) or next(iter(named.values()))
 
 
 async def _preceded(first: Any, others: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -251,12 +264,12 @@ def _add_routes(gateway: Gateway) -> None:
 
     @routes.get("/v1/audio/voices")
     async def voices() -> dict[str, Any]:
-        """The voices, of which a request to speak names one."""
-        speakers = gateway.speaking.voice.speakers if gateway.speaking else 0
-        return {
-            "object": "list",
-            "data": [{"id": str(i), "object": "audio.voice", "name": str(i)} for i in range(speakers)],
-        }
+        """The voices, of which a request to speak names one: speakers of the first, and NAME or NAME/SPEAKER."""
+        found: list[str] = []
+        for name, speaking in gateway.speakings.items():
+            numbers = range(speaking.voice.speakers)
+            found += map(str, numbers) if not found else [f"{name}/{i}" if i else name for i in numbers]
+        return {"object": "list", "data": [{"id": each, "object": "audio.voice", "name": each} for each in found]}
 
     @routes.post(TRANSCRIPTIONS)
     @routes.post(TRANSLATIONS)
@@ -277,14 +290,14 @@ def _add_routes(gateway: Gateway) -> None:
         async with gateway.stream(socket) as hearing:
             if hearing is not None:
                 language, check = gateway.settings.language, gateway.ears
-                more: dict[str, Any] = {"language": language, "check_model": check}
+                more: dict[str, Any] = {"language": language, "find": check}
                 await serve_realtime(socket, hearing, gateway.settings.limits, gateway.ending, **more)
 
     @routes.post("/v1/audio/speech")
     async def speak(request: Request) -> Response:
         """The sound of a text, while it is synthesised."""
         asked = await forms.read_json(request, speech.SpeechRequest)
-        sound = await while_connected(request, gateway.voice(asked.model).speak(asked, request.state.taken))
+        sound = await while_connected(request, gateway.voice(asked).speak(asked, request.state.taken))
         headers = {"X-Sample-Rate": str(sound.rate)}
         if asked.stream_format == "sse":
             return StreamingResponse(speech.events(sound.chunks), media_type="text/event-stream", headers=headers)
@@ -294,7 +307,7 @@ def _add_routes(gateway: Gateway) -> None:
     async def words(request: Request) -> dict[str, Any]:
         """When each word of a text will be said, how high and how loud: what its editor draws."""
         asked = await forms.read_json(request, speech.SpeechRequest)
-        return {"words": await while_connected(request, gateway.voice(asked.model).words(asked))}
+        return {"words": await while_connected(request, gateway.voice(asked).words(asked))}
 
 
 def _described(name: str) -> dict[str, Any]:

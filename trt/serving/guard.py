@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
-from trt.serving.limits import Budget, BusyError, ClientGoneError, Limits, RequestError, Taken
+from trt.serving.limits import Budget, ClientGoneError, Limits, Places, RequestError, Taken
 from trt.serving.metrics import Metrics
 
 Message = MutableMapping[str, Any]
@@ -45,9 +45,9 @@ class Guard:
         hosts: Sequence[str] | None = None,
     ):
         self.app, self.limits, self.budget, self.metrics, self.keys = app, limits, budget, metrics, tuple(keys)
-        self.hosts = hosts
-        self.under_way = self.lingering = 0
-        metrics.gauge("speech_requests_under_way", "Requests that are being answered or wait.", lambda: self.under_way)
+        self.hosts, self.lingering = hosts, 0
+        self.under_way = Places(limits.max_queue, limits.client_share, "requests are under way")
+        metrics.gauge("speech_requests_under_way", "Requests that are answered or wait.", lambda: len(self.under_way))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serves a request, or a websocket, which has no place among requests: its route counts those."""
@@ -72,8 +72,6 @@ class Guard:
         """What a request is given before its body is read. Raises RequestError for one that is refused."""
         self._check_origin(scope)
         client = self._client(scope)
-        if self.under_way >= self.limits.max_queue and scope["path"].startswith("/v1"):
-            raise BusyError(f"{self.limits.max_queue} requests are under way")
         length = _header(scope, b"content-length")
         if length.isdigit() and len(length) < 20:
             self.check_size(int(length), scope)
@@ -125,7 +123,7 @@ class Exchange:
         self.guard, self.scope, self._receive, self._send = guard, scope, receive, send
         self.read, self.sent, self.body_ended, self.status = 0, 0, False, 0
         self.began, self.blocked = time.monotonic(), 0.0
-        self.taken, self._has_place = Taken(guard.budget), False
+        self.taken, self._place = Taken(guard.budget), contextlib.ExitStack()
 
     async def serve(self) -> None:
         """Lets the request through, and answers it where it may not pass."""
@@ -133,8 +131,8 @@ class Exchange:
         self.scope.setdefault("state", {})["exchange"] = self
         try:
             self.taken = self.scope["state"]["taken"] = guard.admit(self.scope)
-            self._has_place = True
-            guard.under_way += 1
+            if self.scope["path"].startswith("/v1"):
+                self._place.enter_context(guard.under_way.taken(self.taken.client))
             await guard.app(self.scope, self.receive, self.send)
         except RequestError as error:
             await self.refuse(error)
@@ -149,8 +147,7 @@ class Exchange:
 
     def _leave(self) -> None:
         """Gives back the place, and what is taken."""
-        self.guard.under_way -= self._has_place
-        self._has_place = False
+        self._place.close()
         self.taken.end()
 
     async def receive(self) -> Message:

@@ -4,35 +4,40 @@ Legend: N samples.
 """
 
 import asyncio
+import contextlib
 import functools
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from common.audio import waveform
 from common.audio.waveform import AudioError, Held, Opened
+from common.config import ConfigError
 from common.recognition.pauses import SoundStretch, between, stretches
 from common.recognition.transcripts import Transcript, Word, text_of
+from trt.facts import ModelError
 from trt.serving.batching import Batcher, Workers
+from trt.serving.favoured import Favoured
 from trt.serving.forms import File
 from trt.serving.languages import code_of
 from trt.serving.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
-from trt.serving.models import Ears, Sound
+from trt.serving.models import Ears, Sound, WantedText
 
 # What is decoded by the thread that speaks HTTP: a millisecond for most, 15 for Opus, where the way to another thread
 # and back takes one, and as much again of the network's, which waits for Python's lock.
 STEP_DELAY_SECONDS = 0.01  # that a step of one stream waits for those of others
 SMALL = 1 << 18  # bytes of the recording
 SOON = 1 << 18  # samples of all its channels
+SHARE = 0.25  # of the time of the thread that speaks HTTP, at most, in which it decodes
 BLOCK = 1 << 19  # samples of all channels that are decoded at a time
 OVERLAP_SECONDS = 1.0  # that two pieces both hear around a seam that is in no pause
 PREFERRED_SHARE = 6 / 7  # of a chunk, after which a pause is looked for from which the next one begins
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NOTHING, NOBODY = WantedText(), Favoured()
+MOST_DECODERS = 64  # that are kept for requests which favour the same words
 USUAL_RATE = 192_000  # samples a second of all channels, up to which a second of sound counts as one
 
 
@@ -72,21 +77,54 @@ class Hearing:
         engine: RecognitionLane | None = None,
     ):
         self.ears, self.workers, self._limits, self._metrics = ears, workers, limits, metrics
+        self._decoders = dict[Favoured, Any]()
+        self._decodes_from = 0.0  # when the thread that speaks HTTP may decode again
         if engine is None:
             seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
             most = min(most, ears.batch_size)  # once through the network: while its answers are sent, others follow
             size = lambda sound: len(sound.samples_N)  # noqa: E731
             engine = Batcher(ears.hear, delay_seconds=delay_seconds, most=most, size=size, seen=seen)
         self._lane: RecognitionLane = engine
-        lane = self._lane
-        metrics.gauge("speech_waiting", "Recordings, or pieces of long ones, that wait for a batch.", lambda: len(lane))
+
+    @property
+    def waiting(self) -> int:
+        """Recordings, or pieces of long ones, that wait for a batch."""
+        return len(self._lane)
 
     @functools.cached_property
     def pool(self) -> Any:
         """The streams of a recogniser that hears such; None of any other."""
+        return self._pool(self.ears.decoder)
+
+    @functools.cached_property
+    def _favouring_pool(self) -> Any:
+        return self._pool(self.ears.decoder or self.ears.asr.decoder())
+
+    def _pool(self, decoder: Any) -> Any:
         if not hasattr(self.ears.asr, "pool"):
             return None
-        return self.ears.asr.pool(delay_seconds=STEP_DELAY_SECONDS, decoder=self.ears.decoder)
+        return self.ears.asr.pool(delay_seconds=STEP_DELAY_SECONDS, decoder=decoder)
+
+    @property
+    def stream_bytes(self) -> int:
+        """Memory that a stream holds, its sound apart."""
+        return getattr(self.pool, "bytes_per_stream", 0)
+
+    def session(self, favoured: Favoured = NOBODY) -> Any:
+        """A stream. Raises RequestError for keywords that cannot be spelled; of a prompt they are left out."""
+        if not (favoured.keywords or favoured.prompt):
+            return self.pool.session()
+        pool, spelled = self._favouring_pool, list[str]()
+        try:
+            for word in favoured.keywords:
+                pool.decoder.scorer_with((word,))
+        except ConfigError as error:
+            raise RequestError(400, f"keywords: {error}", param="keywords", code="invalid_value") from None
+        for word in favoured.prompt:
+            with contextlib.suppress(ConfigError):
+                pool.decoder.scorer_with((word,))
+                spelled.append(word)
+        return pool.session(hot_words=(*favoured.keywords, *spelled))
 
     def start(self) -> None:
         """Within a running event loop."""
@@ -96,7 +134,44 @@ class Hearing:
         """Leaves what waits unanswered."""
         self._lane.stop()
 
-    def wanted(self, source: str = "", target: str = "", assumed: str = "") -> dict[str, str]:
+    async def wanted(
+        self, source: str = "", target: str = "", assumed: str = "", favoured: Favoured = NOBODY
+    ) -> WantedText:
+        """What is to be written of a recording, and how; languages as `told`. Raises RequestError."""
+        told, asr = self.told(source, target, assumed), self.ears.asr
+        if favoured == NOBODY:
+            return WantedText(told)
+        if not hasattr(asr, "decoder") or self.ears.is_prompted or getattr(asr, "decodes", False):
+            if not favoured.keywords and not favoured.beam:
+                return WantedText(told)  # a prompt may have no effect
+            message = "keywords and beam: this model takes none; its decoder writes freely, or is in its file"
+            raise RequestError(400, message, param="keywords", code="invalid_value")
+        found = self._decoders.pop(favoured, None) or await self._favouring(favoured)
+        self._decoders[favoured] = found
+        if len(self._decoders) > MOST_DECODERS:
+            del self._decoders[next(iter(self._decoders))]
+        return WantedText(told, found)
+
+    async def _favouring(self, favoured: Favoured) -> Any:
+        """What decodes so, made by workers; words of a prompt that the labels cannot spell are left out."""
+
+        async def made(*words: str) -> Any:
+            return await self.workers(functools.partial(self.ears.decoder_with, words, favoured.beam))
+
+        keywords, prompt = favoured.keywords, favoured.prompt
+        with contextlib.suppress(ConfigError):
+            return await made(*keywords, *prompt)
+        spelled = list[str]()
+        for word in prompt:
+            with contextlib.suppress(ConfigError):
+                await made(word)
+                spelled.append(word)
+        try:
+            return await made(*keywords, *spelled)
+        except (ConfigError, ModelError) as error:
+            raise RequestError(400, f"keywords, beam: {error}", param="keywords", code="invalid_value") from None
+
+    def told(self, source: str = "", target: str = "", assumed: str = "") -> dict[str, str]:
         """What a model of several languages is to write, by NeMo's keys: nothing for one that is not told.
 
         `source` and `target` are codes or English names, "" where nothing is said of them; `assumed` is the language
@@ -126,11 +201,11 @@ class Hearing:
             raise RequestError(400, str(error), param="to") from None
         return found
 
-    async def transcribe(self, file: File, taken: Taken, wanted: Mapping[str, str] = NOTHING) -> Transcript:
+    async def transcribe(self, file: File, taken: Taken, wanted: WantedText = NOTHING) -> Transcript:
         """The transcript of a recording in any format that libsndfile reads. Raises RequestError."""
         return joined([part async for part in self.parts(file, taken, wanted)], file.name)
 
-    async def parts(self, file: File, taken: Taken, wanted: Mapping[str, str] = NOTHING) -> AsyncIterator[Transcript]:
+    async def parts(self, file: File, taken: Taken, wanted: WantedText = NOTHING) -> AsyncIterator[Transcript]:
         """Transcripts of its pieces, as they are heard."""
         samples_N = await self._decoded(file, taken)
         async for part in self.hear_parts(samples_N, file.name, taken.due, wanted):
@@ -172,8 +247,13 @@ class Hearing:
                 counted(sound)
 
         with _refusing():
-            if len(file.content) <= SMALL and (samples_N := waveform.of_channels(opening)) is not None:
-                return samples_N
+            began = time.monotonic()
+            if len(file.content) <= SMALL and began >= self._decodes_from:
+                samples_N = waveform.of_channels(opening)
+                now = time.monotonic()
+                self._decodes_from = now + (now - began) * (1 / SHARE - 1)
+                if samples_N is not None:
+                    return samples_N
             await self.workers(header, taken.due)
             made = blocks(None)
             while True:
@@ -185,13 +265,13 @@ class Hearing:
                     made = blocks(found.channel)
 
     async def hear(
-        self, samples_N: np.ndarray, name: str, due: float | None = None, wanted: Mapping[str, str] = NOTHING
+        self, samples_N: np.ndarray, name: str, due: float | None = None, wanted: WantedText = NOTHING
     ) -> Transcript:
         """The transcript of float32 samples at the model's rate. Raises RequestError."""
         return joined([part async for part in self.hear_parts(samples_N, name, due, wanted)], name)
 
     async def hear_parts(
-        self, samples_N: np.ndarray, name: str, due: float | None = None, wanted: Mapping[str, str] = NOTHING
+        self, samples_N: np.ndarray, name: str, due: float | None = None, wanted: WantedText = NOTHING
     ) -> AsyncIterator[Transcript]:
         """Transcripts of the pieces that a recording of more than a chunk is cut into."""
         rate, chunk, seconds = self.ears.sample_rate, self.ears.chunk_seconds, len(samples_N) / self.ears.sample_rate

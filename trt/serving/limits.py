@@ -1,10 +1,13 @@
 """What a request may ask for, what all requests together may hold, and how one that cannot be answered is refused."""
 
 import asyncio
+import contextlib
 import gc
 import math
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from common.devices import memory
@@ -35,13 +38,14 @@ class Limits:
     max_characters: int = 4096
     """Longest text to speak, in characters."""
     max_queue: int = 256
-    """Most requests that are answered or wait at a time; further ones are refused with status 503."""
+    """Most requests that are answered or wait at a time; further ones are refused with status 503. As many streams may
+    be open besides, and as many connections of Wyoming's clients."""
     max_memory_mb: float = 2000.0
     """Most memory that the bodies and samples of all requests take together, in megabytes; requests beyond it are
     refused with status 503."""
     client_share: float = 0.5
-    """Share of the memory and of the backlog that one client may have (a key, or an address); beyond it its requests
-    are refused with status 429."""
+    """Share of the places, of the memory and of the backlog that one client may have (a key, or an address); beyond it
+    its requests are refused with status 429."""
     client_seconds: float = 30.0
     """Longest wait for a client, in seconds: for its whole body, and to take its whole answer, besides the time that
     these take at min_kb_per_second."""
@@ -132,6 +136,32 @@ class Budget:
         self.take(-count, -seconds, client=client)
 
 
+class Places:
+    """Of what there may be `most` at a time, of which a client may have the `share`. For the event loop alone."""
+
+    def __init__(self, most: int, share: float, what: str):
+        self._most, self._own, self._what = most, max(1, math.floor(share * most)), what
+        self._clients = Counter[str]()
+
+    def __len__(self) -> int:
+        return self._clients.total()
+
+    @contextlib.contextmanager
+    def taken(self, client: str) -> Iterator[None]:
+        """A place. Raises BusyError where there is none, RateError where this client has its share."""
+        if len(self) >= self._most:
+            raise BusyError(f"{self._most} {self._what}")
+        if self._clients[client] >= self._own:
+            raise RateError(f"{self._own} {self._what}")
+        self._clients[client] += 1
+        try:
+            yield
+        finally:
+            self._clients[client] -= 1
+            if not self._clients[client]:
+                del self._clients[client]
+
+
 def _rounded(seconds: float) -> float:
     """Without what sums of floats leave when all of it is given back."""
     return seconds if abs(seconds) > 1e-6 else 0.0
@@ -145,7 +175,7 @@ class Taken:
     """
 
     def __init__(self, budget: Budget, client: str = ""):
-        self._budget, self._client, self._has_ended, self._lock = budget, client, False, threading.Lock()
+        self._budget, self.client, self._has_ended, self._lock = budget, client, False, threading.Lock()
         self._held, self.seconds = 0, 0.0
         self.due = time.monotonic()
 
@@ -154,7 +184,7 @@ class Taken:
         with self._lock:
             if self._has_ended:
                 raise ClientGoneError
-            self._budget.take(count, seconds, client=self._client)
+            self._budget.take(count, seconds, client=self.client)
             self._held += count
             self.seconds += seconds
             self.due += SECONDS_PER_SECOND * seconds
@@ -163,14 +193,14 @@ class Taken:
         """Bytes that are not held any more."""
         with self._lock:
             if not self._has_ended:
-                self._budget.give_back(count, client=self._client)
+                self._budget.give_back(count, client=self.client)
                 self._held -= count
 
     def end(self) -> None:
         """Gives all of it back."""
         with self._lock:
             self._has_ended = True
-            self._budget.give_back(self._held, self.seconds, client=self._client)
+            self._budget.give_back(self._held, self.seconds, client=self.client)
             self._held, self.seconds = 0, 0.0
 
     def __enter__(self) -> "Taken":

@@ -9,6 +9,7 @@ Legend: N samples.
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import time
@@ -31,6 +32,9 @@ from trt.serving.limits import Limits, RequestError, Taken
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
 Content = TypeVar("Content", bytes, str | bytes)
 _log = logging.getLogger("trt.serve")
+ON_ITS_WAY_SECONDS = 0.25
+MESSAGE_BYTES = 200  # that a message holds besides its content
+AT_ONCE = 1 << 14  # bytes of samples that are resampled on the event loop
 KINDS = {"s16le": "<i2", "f32le": "<f4"}
 
 
@@ -165,7 +169,7 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
                 began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
                 captions: Captions | StreamedCaptions
                 if hearing.pool is not None:
-                    captions = StreamedCaptions(hearing.pool.session(), hearing.ears.sample_rate)
+                    captions = StreamedCaptions(hearing.session(), hearing.ears.sample_rate)
                 else:
                     captions = Captions(
                         lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds),
@@ -183,7 +187,7 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
                 )
                 samples = _Samples(rate, hearing.ears.sample_rate, kind)
                 with captions:
-                    await incoming.serve(_converse(socket, captions, samples, incoming, limits), ending)
+                    await incoming.serve(_converse(socket, captions, samples, incoming, hearing, limits), ending)
         except RequestError as error:
             await _tell(socket, "error", message=error.message)
             await socket.close(1008, error.message.encode()[:120].decode("utf-8", "ignore"))  # 123 bytes are the most
@@ -263,11 +267,12 @@ class Incoming(Generic[Content]):
         self._held = 0
 
     async def next(self) -> Content | None:
-        """The next message; None at the end."""
+        """The next message; None at the end. Others have their turn between two of them."""
+        await asyncio.sleep(0)
         content = await self._waiting.get()
         if content is not None:
             self._held -= len(content)
-            self._taken.give_back(len(content))
+            self._taken.give_back(len(content) + MESSAGE_BYTES)
         return content
 
     async def serve(self, work: Coroutine[Any, Any, None], ending: asyncio.Event) -> None:
@@ -276,7 +281,7 @@ class Incoming(Generic[Content]):
         Raises RequestError and WebSocketDisconnect.
         """
         working, reading = asyncio.create_task(work), asyncio.create_task(self._read())
-        ended = asyncio.create_task(ending.wait())
+        ended = asyncio.create_task(_heard_out(ending))
         try:
             tasks: set[asyncio.Task[Any]] = {working, reading, ended}
             while not working.done():
@@ -307,12 +312,19 @@ class Incoming(Generic[Content]):
             if content is None:
                 wait = None
             else:
-                self._taken.take(len(content))
+                self._taken.take(len(content) + MESSAGE_BYTES)
                 self._held += len(content)
                 if self._held > self._most:
                     found = f"more than {self._most:.0f} bytes of sound wait"
                     raise RequestError(429, f"{found}; send it as it is spoken", code="rate_limit")
             self._waiting.put_nowait(content)
+            await asyncio.sleep(0)
+
+
+async def _heard_out(ending: asyncio.Event) -> None:
+    """Until what was on its way when the server was asked to end has come."""
+    await ending.wait()
+    await asyncio.sleep(ON_ITS_WAY_SECONDS)
 
 
 async def _converse(
@@ -320,11 +332,13 @@ async def _converse(
     captions: "Captions | StreamedCaptions",
     samples: "_Samples",
     incoming: "Incoming[bytes]",
+    hearing: Hearing,
     limits: Limits,
 ) -> None:
     said = ""
     while (content := await incoming.next()) is not None:
-        found = await captions.add(samples.add(content))
+        made = functools.partial(samples.add, content)
+        found = await captions.add(await hearing.workers.soon(made, len(content), AT_ONCE))
         if captions.seconds > limits.max_seconds:
             raise RequestError(413, f"more than {limits.max_seconds:g} s of audio; begin again")
         if found is not None:
@@ -334,9 +348,12 @@ async def _converse(
                 await _tell(socket, "partial", text=said)
     rest = [await captions.add(samples.end()), await captions.end()]
     await _tell_words(socket, [word for found in rest if found is not None for word in found.words])
-    text = text_of(captions.words)
-    words = [word._asdict() for word in captions.words]
-    await _tell(socket, "done", text=text, words=words, duration=round(captions.seconds, 3))
+
+    def done() -> str:
+        words = [word._asdict() for word in captions.words]
+        return _event("done", text=text_of(captions.words), words=words, duration=round(captions.seconds, 3))
+
+    await socket.send_text(await hearing.workers(done))
 
 
 class _Samples:
@@ -390,4 +407,8 @@ async def _tell_words(socket: WebSocket, words: list[Word]) -> None:
 
 
 async def _tell(socket: WebSocket, kind: str, **content: Any) -> None:
-    await socket.send_text(json.dumps({"type": kind, **content}, ensure_ascii=False))
+    await socket.send_text(_event(kind, **content))
+
+
+def _event(kind: str, **content: Any) -> str:
+    return json.dumps({"type": kind, **content}, ensure_ascii=False)

@@ -5,8 +5,10 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
+import copy
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.audio.silence import Keep
+from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
 from common.recognition.recordings import Source
 from common.recognition.transcripts import Transcript
@@ -24,12 +27,20 @@ from trt.runtime import loading
 from trt.runtime.sentences import Said, Saying, say_together
 
 
+class WantedText(NamedTuple):
+    """What is to be written of a recording."""
+
+    told: Mapping[str, str] = MappingProxyType({})
+    """Languages, by NeMo's keys; nothing for models of one language."""
+    decoder: Any = None
+    """What decodes for this request; None: what does for all."""
+
+
 class Sound(NamedTuple):
     """A recording, or a piece of one, to recognise: float32 samples, and what is to be written of it."""
 
     samples_N: np.ndarray
-    wanted: Mapping[str, str] = MappingProxyType({})
-    """By NeMo's keys; nothing for models of one language."""
+    wanted: WantedText = WantedText()
 
 
 class Ears(NamedTuple):
@@ -45,6 +56,7 @@ class Ears(NamedTuple):
     """What cuts silence out of recordings."""
     decoder: Any = None
     """What decodes, if not greedily."""
+    options: DecodingOptions = DecodingOptions()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -56,25 +68,51 @@ class Ears(NamedTuple):
         """Whether it is told which language is spoken, and which one to write."""
         return hasattr(self.asr, "prompt_for")
 
-    def tells_times(self, wanted: Mapping[str, str]) -> bool:
+    def tells_times(self, wanted: WantedText) -> bool:
         """Whether words have times of their own."""
-        return not self.is_prompted or (self.asr.has_ctc and "target_lang" not in wanted)
+        return not self.is_prompted or (self.asr.has_ctc and "target_lang" not in wanted.told)
+
+    def decoder_with(self, hot_words: tuple[str, ...], beam: int) -> Any:
+        """What decodes with these words to favour besides, and with this beam if it is not 0.
+
+        Raises ConfigError and ModelError for what this model cannot.
+        """
+        options = replace(self.options, hot_words=(*self.options.hot_words, *hot_words), beam=beam or self.options.beam)
+        if self.is_prompted:
+            raise ConfigError("this model writes with an attention decoder, which knows no words to favour and no beam")
+        if self.options.language_model is None:
+            return self.asr.decoder(options)
+        if beam:
+            raise ConfigError("this server decodes with a language model; its beam is set with --decoding.beam")
+        found = copy.copy(self.decoder)  # whose language model is not read again
+        boosts = dict.fromkeys(options.hot_words, options.hot_word_boost)
+        try:
+            found.options, found.scorer = options, self.decoder.scorer.with_hot_words(boosts)
+        except ValueError as error:
+            raise ConfigError(f"decoding: {error}") from None
+        return found
 
     def hear(self, sounds: Sequence[Sound]) -> list[Transcript]:
-        """Transcripts, in order; what cannot be recognised has its `error` set."""
-        return self.transcribe([sound.samples_N for sound in sounds], [sound.wanted for sound in sounds])
+        """Transcripts, in order; what cannot be recognised has its `error` set. Those decoded alike share batches."""
+        found: dict[int, Transcript] = {}
+        by_decoder: dict[int, list[int]] = {}
+        for i, sound in enumerate(sounds):
+            by_decoder.setdefault(id(sound.wanted.decoder), []).append(i)
+        for own in by_decoder.values():
+            wanted = [sounds[i].wanted for i in own]
+            found |= zip(own, self.transcribe([sounds[i].samples_N for i in own], wanted), strict=True)
+        return [found[i] for i in range(len(sounds))]
 
-    def transcribe(
-        self, recordings: Sequence[Source], wanted: Sequence[Mapping[str, str]] | None = None
-    ) -> list[Transcript]:
-        """Transcripts of float32 [N] at the model's sample rate, or of files, in order.
+    def transcribe(self, recordings: Sequence[Source], wanted: Sequence[WantedText] = ()) -> list[Transcript]:
+        """Transcripts of float32 [N] at the model's sample rate, or of files, in order; `wanted` with one decoder.
 
         What cannot be recognised has its `error` set.
         """
-        how: dict[str, Any] = {} if self.decoder is None else {"decoder": self.decoder}
+        decoder = (wanted[0].decoder if wanted else None) or self.decoder
+        how: dict[str, Any] = {} if decoder is None else {"decoder": decoder}
         if self.is_prompted:
             how["source_language"] = self.asr.assumed_language or self.languages[0]
-            how["wanted"] = [{}] * len(recordings) if wanted is None else wanted
+            how["wanted"] = [one.told for one in wanted or [WantedText()] * len(recordings)]
         return list(self.asr.stream(recordings, batch_size=self.batch_size, on_error="skip", **how))
 
 
@@ -121,28 +159,24 @@ class ServedVoice(NamedTuple):
                     sounds[i].append(said)
         return [problems.get(i) or np.concatenate(own) for i, own in enumerate(sounds)]
 
-    def samples(self, planned: Sequence[PlannedSentence]) -> int:
-        """How many samples there are to say, without the vocoder."""
-        pauses = sum(round(piece.pause_ms * self.sample_rate / 1000) for piece in planned)
-        said = [self.sentence(piece) for piece in planned if piece.encoded.tokens]
-        return sum(int(sentence.frames_L.sum()) * self.hop_samples for sentence in said) + pauses
+    def samples(self, piece: PlannedSentence) -> int:
+        """How many samples a sentence and its pause have, without the vocoder."""
+        said = int(self.sentence(piece).frames_L.sum()) * self.hop_samples if piece.encoded.tokens else 0
+        return said + round(piece.pause_ms * self.sample_rate / 1000)
 
-    def words(self, planned: Sequence[PlannedSentence]) -> list[SpokenWord]:
-        """What is to be said, word by word, without its sound."""
-        seconds = self.hop_samples / self.sample_rate
-        found, start = [], 0.0
-        for piece in planned:
-            if piece.encoded.tokens:
-                said = self.sentence(piece)
-                ends_L = np.cumsum(said.frames_L) * seconds + start
-                starts_L = ends_L - said.frames_L * seconds
-                for text, first, last in said.encoded.words:
-                    voiced = [hz for hz in said.pitch_hz_L[first : last + 1] if hz > 0]
-                    pitch, energy = float(np.mean(voiced or [0.0])), float(said.energy_L[first : last + 1].mean())
-                    found.append(SpokenWord(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
-                start += float(said.frames_L.sum()) * seconds
-            start += piece.pause_ms / 1000
-        return found
+    def words(self, piece: PlannedSentence) -> tuple[list[SpokenWord], float]:
+        """A sentence word by word, without its sound, and its seconds with the pause after it."""
+        found, seconds, pause = [], self.hop_samples / self.sample_rate, piece.pause_ms / 1000
+        if not piece.encoded.tokens:
+            return [], pause
+        said = self.sentence(piece)
+        ends_L = np.cumsum(said.frames_L) * seconds
+        starts_L = ends_L - said.frames_L * seconds
+        for text, first, last in said.encoded.words:
+            voiced = [hz for hz in said.pitch_hz_L[first : last + 1] if hz > 0]
+            pitch, energy = float(np.mean(voiced or [0.0])), float(said.energy_L[first : last + 1].mean())
+            found.append(SpokenWord(text, float(starts_L[first]), float(ends_L[last]), pitch, energy))
+        return found, float(said.frames_L.sum()) * seconds + pause
 
 
 def load_ears(
@@ -152,16 +186,23 @@ def load_ears(
     threads: int = 0,
     device: str = "auto",
     runtime: loading.Runtime = "onnxruntime",
+    precision: str = "fp32",
     decoding: DecodingOptions | None = None,
 ) -> Ears:
-    """The recogniser in `path`: an ONNX file of trt.export, a checkpoint (.pt, .nemo) or a folder of Hugging Face's.
+    """The recogniser in `path`: an ONNX file of trt.export, a checkpoint (.pt, .nemo) or a folder of Hugging Face's,
+    of whose network `precision` is the arithmetic. NAME=PATH gives it a name.
 
     Raises ModelError, ConfigError for a language model or words that cannot be used, and CheckpointError for a
     checkpoint that cannot be read.
     """
+    own_name, path = named(path)
     if path.suffix in (".onnx", ".engine"):  # the runtime says what it does not take
+        if precision != "fp32":
+            raise ModelError(
+                f"{path}: precision {precision}: expected a checkpoint; an ONNX file has its own precision"
+            )
         asr: Any = loading.load(path, threads=threads, runtime=runtime)
-        return _ears(path.stem, asr, batch_size, decoding)
+        return _ears(own_name or path.stem, asr, batch_size, decoding)
     if runtime != "onnxruntime":
         raise ModelError(f"{path}: is no ONNX file, which {runtime} wants; export it, or leave out --runtime")
     from common.published import hub
@@ -169,24 +210,34 @@ def load_ears(
 
     if not (path.exists() or hub.is_name(path)):
         raise ModelError(f"{path}: no such file; expected an ONNX file of trt.export, or a checkpoint of a recogniser")
-    name = path.name.partition("@")[0] if hub.is_name(path) else path.stem
+    name = own_name or (path.name.partition("@")[0] if hub.is_name(path) else path.stem)
     path, family = families.located(path)
     if family not in ("fastconformer", "wav2vec2", "jasper"):
         raise ModelError(f"{path}: is a {family}; expected a recogniser")
-    asr = importlib.import_module(family).load(path, device=device)
+    asr = importlib.import_module(family).load(path, device=device, precision=precision)
     return _ears(name, asr, batch_size, decoding)
 
 
 def _ears(name: str, asr: Any, batch_size: int, decoding: DecodingOptions | None) -> Ears:
-    decoder = None if decoding in (None, DecodingOptions()) else asr.decoder(decoding)
-    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, getattr(asr, "keep", None), decoder)
+    options = decoding or DecodingOptions()
+    decoder = None if options == DecodingOptions() else asr.decoder(options)
+    keep = getattr(asr, "keep", None)
+    return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, keep, decoder, options)
+
+
+def named(path: Path) -> tuple[str, Path]:
+    """The name and the path in NAME=PATH; "" where there is no name."""
+    name, equals, rest = str(path).partition("=")
+    return (name, Path(rest)) if equals and "/" not in name else ("", path)
 
 
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:
     """The voice of an acoustic model and a vocoder, both ONNX files of trt.export or both checkpoints.
 
-    Raises ModelError, CheckpointError and VocoderError.
+    The acoustic model may be NAME=PATH. Raises ModelError, CheckpointError and VocoderError.
     """
+    name, tts = named(tts)
+    name = name or (tts.parent.name if tts.name == "packed" else tts.stem)
     if tts.suffix != vocoder.suffix and ".onnx" in (tts.suffix, vocoder.suffix):
         raise ModelError(f"{tts}, {vocoder}: expected two ONNX files of trt.export, or two checkpoints")
     if tts.suffix == ".onnx":
@@ -195,7 +246,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         own = speech.Synthesizer(tts, speech.Vocoder(vocoder, threads=threads), threads=threads)
         speakers = len(own.voices)
         how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
-        return ServedVoice(tts.stem, own.sample_rate, own.hop_samples, speakers, *how)
+        return ServedVoice(name, own.sample_rate, own.hop_samples, speakers, *how)
     import fastpitch
     from fastpitch.vocoders.vocoder import CHUNK_FRAMES, MelSpan
 
@@ -223,7 +274,7 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
         )
 
     return ServedVoice(
-        name=tts.parent.name if tts.name == "packed" else tts.stem,
+        name=name,
         sample_rate=voice.sample_rate,
         hop_samples=voice.hop_samples,
         speakers=len(loaded.model.pitch_mean),

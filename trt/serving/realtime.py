@@ -12,7 +12,7 @@ import binascii
 import contextlib
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -22,14 +22,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.audio.vad import Turns, best_vad
 from common.recognition.transcripts import Word
+from trt.serving.favoured import Favoured, favoured_in
 from trt.serving.hearing import Hearing
 from trt.serving.languages import check_languages
 from trt.serving.limits import Limits, RequestError, Taken
 from trt.serving.live import Incoming, said_to
+from trt.serving.models import WantedText
 from trt.serving.transcriptions import log_probs, usage
 
 BYTES_PER_SECOND = 64_000  # of PCM at 24 kHz in base64
 IDLE_SECONDS = 300.0  # between two events of a client
+MOST_COMMAS = 1000  # of an event, whose parts take time
 SHORTEST_SECONDS = 0.1  # of sound that may be committed
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -56,6 +59,7 @@ class Transcription(BaseModel):
     model: str = ""
     language: str = ""
     prompt: str = ""
+    keywords: list[str] = Field(default_factory=list)
 
 
 class AudioInput(BaseModel):
@@ -90,8 +94,8 @@ class Turn(Protocol):
 class StreamedTurn:
     """A turn of a recogniser that hears streams: text that stays comes while it is spoken."""
 
-    def __init__(self, pool: Any):
-        self._session = pool.session()
+    def __init__(self, session: Any):
+        self._session = session
 
     async def add(self, samples_N: np.ndarray) -> NewWords:
         """More of it."""
@@ -109,7 +113,7 @@ class StreamedTurn:
 class WholeTurn:
     """A turn of any recogniser, which hears it at its end."""
 
-    def __init__(self, hearing: Hearing, taken: Taken, wanted: Mapping[str, str]):
+    def __init__(self, hearing: Hearing, taken: Taken, wanted: WantedText):
         self._hearing, self._taken, self._parts, self._held = hearing, taken, list[np.ndarray](), 0
         self._wanted = wanted
 
@@ -122,6 +126,8 @@ class WholeTurn:
 
     async def end(self) -> NewWords:
         """All of it."""
+        if not self._held:
+            return NewWords("", [])
         transcript = await self._hearing.hear(np.concatenate(self._parts), "turn", wanted=self._wanted)
         self.close()
         return NewWords(transcript.text, transcript.words)
@@ -130,6 +136,13 @@ class WholeTurn:
         """Leaves it."""
         self._taken.give_back(self._held)
         self._parts, self._held = [], 0
+
+
+async def begun(hearing: Hearing, taken: Taken, language: str, assumed: str, favoured: Favoured) -> Turn:
+    """A turn, heard while it comes where the recogniser hears streams. Raises RequestError."""
+    if hearing.pool is not None:
+        return StreamedTurn(hearing.session(favoured))
+    return WholeTurn(hearing, taken, await hearing.wanted(language, "", assumed, favoured))
 
 
 def _heard(update: Any) -> NewWords:
@@ -141,9 +154,18 @@ def _heard(update: Any) -> NewWords:
 class RealtimeSession:
     """One client: its settings, its sound, its items. `receive` takes its events, in order."""
 
-    def __init__(self, hearing: Hearing, send: Send, *, limits: Limits, taken: Taken, language: str, check_model: Any):
+    def __init__(
+        self,
+        hearing: Hearing,
+        send: Send,
+        *,
+        limits: Limits,
+        taken: Taken,
+        language: str,
+        find: Callable[[str], Hearing],
+    ):
         self._hearing, self._tell, self._limits, self._taken = hearing, send, limits, taken
-        self._language, self._check_model = language, check_model
+        self._language, self._find = language, find
         self.settings, self._include = AudioInput(), list[str]()
         self._rate = hearing.ears.sample_rate
         self._item, self._previous = "", ""
@@ -234,13 +256,15 @@ class RealtimeSession:
             first = error.errors()[0]
             where = ".".join(["session.audio.input", *map(str, first["loc"])])
             raise RequestError(400, f"{where}: {first['msg']}", param=where, code="invalid_value") from None
-        self._check_model(settings.transcription.model)
-        language = settings.transcription.language
-        check_languages((language,) if language else (), self._hearing.ears.languages or (self._language,))
+        asked = settings.transcription
+        hearing = self._hearing if asked.model == self.settings.transcription.model else self._find(asked.model)
+        check_languages((asked.language,) if asked.language else (), hearing.ears.languages or (self._language,))
+        favoured_in(tuple(asked.keywords), asked.prompt)
         is_other = (settings.format, settings.turn_detection) != (self.settings.format, self.settings.turn_detection)
+        is_other |= hearing is not self._hearing
         if is_other and self._turn is not None and settings.turn_detection is not None:
             await self._finish()  # what looks for turns from here on knows of none that has begun
-        self.settings = settings
+        self.settings, self._hearing, self._rate = settings, hearing, hearing.ears.sample_rate
         if isinstance(include := given.get("include"), list):
             self._include = [str(each) for each in include]
         if is_other:
@@ -268,7 +292,7 @@ class RealtimeSession:
                 position = max(before, at)
                 self._item = _name("item")
                 await self._send("input_audio_buffer.speech_started", audio_start_ms=self._ms(at), item_id=self._item)
-                self._open()
+                await self._open()
             else:
                 await self._hear(recent_N[position - before : at - before])
                 position = max(position, at)
@@ -287,21 +311,18 @@ class RealtimeSession:
             samples_N = companded(self.settings.format.type)[np.frombuffer(content, np.uint8)]
         return samples_N if self._resample is None else self._resample.resample_chunk(samples_N)
 
-    def _open(self) -> None:
+    async def _open(self) -> None:
         self.close()
-        pool = self._hearing.pool
-        if pool is not None:
-            self._turn = StreamedTurn(pool)
-            return
-        wanted = self._hearing.wanted(self.settings.transcription.language, "", self._language)
-        self._turn = WholeTurn(self._hearing, self._taken, wanted)
+        asked = self.settings.transcription
+        favoured = favoured_in(tuple(asked.keywords), asked.prompt)
+        self._turn = await begun(self._hearing, self._taken, asked.language, self._language, favoured)
 
     async def _hear(self, samples_N: np.ndarray) -> None:
         if not len(samples_N):
             return
         if self._turn is None:
             self._item = _name("item")
-            self._open()
+            await self._open()
         assert self._turn is not None
         self._fed += len(samples_N)
         if self._fed > self._limits.max_seconds * self._rate:
@@ -371,7 +392,13 @@ class RealtimeSession:
 
 
 async def serve_realtime(
-    socket: WebSocket, hearing: Hearing, limits: Limits, ending: asyncio.Event, *, language: str, check_model: Any
+    socket: WebSocket,
+    hearing: Hearing,
+    limits: Limits,
+    ending: asyncio.Event,
+    *,
+    language: str,
+    find: Callable[[str], Hearing],
 ) -> None:
     """Transcription of what a websocket brings."""
     offered = [each.strip() for each in socket.headers.get("sec-websocket-protocol", "").split(",")]
@@ -389,7 +416,7 @@ async def serve_realtime(
     with socket.state.taken as taken:
         most = limits.max_ahead_seconds * BYTES_PER_SECOND
         incoming = Incoming[str | bytes](socket, taken, most=most, idle_seconds=IDLE_SECONDS, content_of=_content)
-        session = RealtimeSession(hearing, send, limits=limits, taken=taken, language=language, check_model=check_model)
+        session = RealtimeSession(hearing, send, limits=limits, taken=taken, language=language, find=find)
         try:
             async with said_to(socket):
                 await incoming.serve(converse(), ending)
@@ -408,7 +435,8 @@ def _content(message: Any) -> str | bytes:
 
 def _event(content: str | bytes) -> dict[str, Any]:
     try:
-        event = json.loads(content)
+        comma = "," if isinstance(content, str) else b","
+        event = json.loads(content) if content.count(comma) <= MOST_COMMAS else None  # type: ignore[arg-type]
     except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict):

@@ -27,6 +27,7 @@ from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import ServedVoice
 from trt.serving.transcriptions import event
 
+Given = TypeVar("Given")
 Result = TypeVar("Result")
 Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
 MEDIA = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg", "pcm": "audio/pcm"}
@@ -37,6 +38,9 @@ OPENAI_VOICES += ("sage", "shimmer", "verse")
 WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
 FULL_SCALE = 32767
 PART = 1 << 16  # samples that are resampled and encoded at a time
+USUAL_SECONDS = 40.0  # of a sentence at most, whose attention is no matter
+FRAME_PAIR_BYTES = 5  # of attention's scores, before and after their softmax, where a symbol takes 0.09 s
+SHORT = 64  # symbols of sentences that share batches whatever their lengths
 SYMBOL_SECONDS = 0.12  # that a symbol takes at most, in the mean of a text; phonemes of slow speech take 0.09
 BITS_PER_SECOND = 320_000  # of MP3 and Opus, at most
 AT_ONCE = 8  # texts whose next sound is made together
@@ -64,6 +68,11 @@ class SpeechRequest(BaseModel):
         if "\0" in text or not any(character.isalnum() for character in text):
             raise ValueError("nothing to say in it; expected at least one word")
         return text
+
+
+def name_of(voice: str | int | dict[str, Any]) -> str:
+    """A voice as requests give it: by its name, by its number, or as an object with one of them as its id."""
+    return str(voice["id"] if isinstance(voice, dict) and "id" in voice else voice).strip()
 
 
 class SpeechAnswer(NamedTuple):
@@ -118,7 +127,9 @@ class Speaking:
         self._network = threading.Lock()  # the threads of batches and of single sentences take turns
         seen = functools.partial(metrics.observe, "speech_voice_batch_size", "Texts per batch.", bounds=SIZES)
         self._engine = engine
-        self.lane: SpeechLane = engine or Batcher(self._next_sounds, delay_seconds=0.0, most=most, seen=seen)
+        self.lane: SpeechLane = engine or Batcher(
+            self._next_sounds, delay_seconds=0.0, most=most, size=_size, seen=seen
+        )
 
     def start(self) -> None:
         """Within a running event loop."""
@@ -141,22 +152,25 @@ class Speaking:
             raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
         total = None
         if asked.response_format == "flac":  # readers that take no stream look for the length in its header
-            total = round(await self._alone(lambda: self.voice.samples(plan)) * rate / natural)
+            total = round(sum([await self._alone(self.voice.samples, piece) for piece in plan]) * rate / natural)
         track = SoundTrack(asked.response_format, natural, rate, total)
         return SpeechAnswer(MEDIA[asked.response_format], rate, self._written(first_N, pieces, track, taken.due))
 
     def _admit(self, plan: Sequence[PlannedSentence], asked: SpeechRequest, taken: Taken) -> None:
         """Takes what the speech will need, before any of it is made. Raises RequestError."""
-        symbols = sum(len(piece.encoded.tokens) for piece in plan)
+        spoken = [SYMBOL_SECONDS * float((1 / piece.edits.pace_L).sum()) for piece in plan if piece.encoded.tokens]
         pauses = sum(piece.pause_ms for piece in plan) / 1000
-        seconds = symbols * SYMBOL_SECONDS / asked.speed + pauses
+        seconds = sum(spoken) + pauses
         if seconds > self._limits.max_spoken_seconds:
             found = f"input: some {seconds:.0f} s of speech, {pauses:.0f} s of them pauses"
             expected = f"expected at most {self._limits.max_spoken_seconds:g} s"
             raise RequestError(413, f"{found}; {expected}", param="input", code="too_long")
-        # Formats that come as a whole are held until then; of others a piece, before and after resampling.
+        # Formats that come as a whole are held until then; of others a piece, before and after resampling. Attention
+        # compares all frames of a sentence with one another.
         rate = asked.sample_rate or self.voice.sample_rate
-        held = round(min(seconds, 60.0) * 4 * (self.voice.sample_rate + rate))
+        longest = max(spoken, default=0.0)
+        frames = longest * self.voice.sample_rate / self.voice.hop_samples if longest > USUAL_SECONDS else 0.0
+        held = round(min(seconds, 60.0) * 4 * (self.voice.sample_rate + rate) + FRAME_PAIR_BYTES * frames**2)
         taken.take(held + (round(seconds * BITS_PER_SECOND / 8) if asked.response_format in WHOLE else 0), seconds)
 
     async def _written(
@@ -185,8 +199,13 @@ class Speaking:
 
     async def words(self, asked: SpeechRequest) -> list[dict[str, Any]]:
         """The words of a text as they will be said: seconds, pitch in Hz, energy. Raises RequestError."""
-        plan = await self.plan(asked)
-        return [word._asdict() for word in await self._alone(lambda: self.voice.words(plan))]
+        found, start = list[dict[str, Any]](), 0.0
+        for piece in await self.plan(asked):
+            words, seconds = await self._alone(self.voice.words, piece)
+            moved = (word._replace(start=start + word.start, end=start + word.end) for word in words)
+            found += [word._asdict() for word in moved]
+            start += seconds
+        return found
 
     async def self_test(self, tell: Callable[[str], None]) -> None:
         """A sentence must have a sound. Raises SelfTestError where it has none."""
@@ -208,7 +227,7 @@ class Speaking:
             return np.concatenate([piece_N async for piece_N in self._sound(plan)])
 
         for text, plan, found_N in zip(texts, plans, await asyncio.gather(*map(whole, plans)), strict=True):
-            (alone_N,) = await self._alone(functools.partial(self.voice.whole, [plan]))
+            (alone_N,) = await self._alone(self.voice.whole, [plan])
             if isinstance(alone_N, Exception):
                 raise SelfTestError(f"self-test: {text!r} cannot be said: {alone_N}")
             if len(found_N) != len(alone_N) or not np.allclose(found_N, alone_N, atol=MOST_DIFFERENT):
@@ -219,7 +238,8 @@ class Speaking:
 
     def speaker(self, voice: str | int | dict[str, Any]) -> int:
         """The number of a speaker; OpenAI's names stand for the first. Raises RequestError."""
-        name = str(voice["id"] if isinstance(voice, dict) and "id" in voice else voice).strip().lower()
+        given = name_of(voice)
+        name = (given.removeprefix(f"{self.voice.name}/") if given != self.voice.name else "default").lower()
         if name in ("default", *OPENAI_VOICES):
             return 0
         if name.isdecimal() and len(name) < 10 and int(name) < self.voice.speakers:
@@ -241,17 +261,22 @@ class Speaking:
         with self._network:
             return self.voice.next_sounds(sayings)
 
-    async def _alone(self, work: Callable[[], Result]) -> Result:
-        """What the networks do for one request besides its sound."""
+    async def _alone(self, work: Callable[[Given], Result], given: Given) -> Result:
+        """What the networks do for one sentence besides its sound."""
 
         def locked() -> Result:
             with self._network:
-                return work()
+                return work(given)
 
         return await self._run(locked)
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _size(saying: Saying) -> int:
+    """How long the sentence is that is made next; pieces of sound are all alike."""
+    return max(SHORT, len(saying.pieces[0].encoded.tokens)) if saying.next == "sentence" else SHORT
 
 
 class SoundTrack:

@@ -8,12 +8,19 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from common.recognition import subtitles
 from common.recognition.transcripts import Transcript, Word, text_of
+from trt.serving.batching import Workers
+from trt.serving.favoured import Favoured, favoured_in
 from trt.serving.forms import File, Form
 from trt.serving.limits import RequestError
 
 Format = Literal["json", "text", "verbose_json", "srt", "vtt"]
-MEDIA = {"text": "text/plain; charset=utf-8", "srt": "application/x-subrip; charset=utf-8"}
-MEDIA |= {"vtt": "text/vtt; charset=utf-8"}
+MEDIA = {
+    "json": "application/json",
+    "verbose_json": "application/json",
+    "text": "text/plain; charset=utf-8",
+    "srt": "application/x-subrip; charset=utf-8",
+    "vtt": "text/vtt; charset=utf-8",
+}
 
 
 TRUE, FALSE = ("true", "1"), ("false", "0")
@@ -34,7 +41,7 @@ class TranscriptionRequest(NamedTuple):
     """Granularities of the times in verbose_json: word, segment; all where none is asked for."""
     has_log_probs: bool
     languages: tuple[str, ...]
-    hot_words: tuple[str, ...]
+    favoured: Favoured
     target: str = ""
     """Language of a translation, by code or name; "" for a transcript, in the language that is spoken."""
 
@@ -66,28 +73,28 @@ def asked(form: Form, *, is_translation: bool = False) -> TranscriptionRequest:
         granularities=_all_of(form, "timestamp_granularities", GRANULARITIES),
         has_log_probs="logprobs" in _all_of(form, "include", ("logprobs",)),
         languages=tuple(each for name in ("language", "languages") for each in _several(form, name)),
-        hot_words=_several(form, "keywords"),
+        favoured=favoured_in(_several(form, "keywords"), _last(form, "prompt", ""), _last(form, "beam", "")),
         target=(_last(form, "to", "") or "en") if is_translation else "",
     )
 
 
-def written(transcript: Transcript, asked: TranscriptionRequest, language: str) -> str | dict[str, Any]:
-    """The transcript as it is asked for: text, or an object for JSON."""
+def written(transcript: Transcript, asked: TranscriptionRequest, language: str) -> str:
+    """The transcript as it is asked for."""
     match asked.format:
         case "json":
             more = {"logprobs": log_probs(transcript.words)} if asked.has_log_probs else {}
-            return {"text": transcript.text, "usage": usage(transcript.seconds), **more}
+            return _json({"text": transcript.text, "usage": usage(transcript.seconds), **more})
         case "verbose_json":
             found = verbose(transcript, language) | ({"task": "translate"} if asked.target else {})
             left_out = [f"{each}s" for each in GRANULARITIES if asked.granularities and each not in asked.granularities]
-            return {name: value for name, value in found.items() if name not in left_out}
+            return _json({name: value for name, value in found.items() if name not in left_out})
         case "text":
             return f"{transcript.text}\n"
         case style:
             return subtitles.render(transcript.words, style)
 
 
-async def events(parts: AsyncIterator[Transcript], asked: TranscriptionRequest) -> AsyncIterator[str]:
+async def events(parts: AsyncIterator[Transcript], asked: TranscriptionRequest, workers: Workers) -> AsyncIterator[str]:
     """The transcript as server-sent events, as OpenAI's clients read them with stream=true: word by word as the parts
     of the recording are heard, and whole."""
     text, words, seconds = "", list[Word](), 0.0
@@ -98,13 +105,21 @@ async def events(parts: AsyncIterator[Transcript], asked: TranscriptionRequest) 
             text += delta
             yield event({"type": "transcript.text.delta", "delta": delta})
         seconds = part.seconds
-    more = {"logprobs": log_probs(words)} if asked.has_log_probs else {}
-    yield event({"type": "transcript.text.done", "text": text, "usage": usage(seconds), **more})
+
+    def done() -> str:
+        more = {"logprobs": log_probs(words)} if asked.has_log_probs else {}
+        return event({"type": "transcript.text.done", "text": text, "usage": usage(seconds), **more})
+
+    yield await workers(done)
 
 
 def event(told: dict[str, Any]) -> str:
     """A server-sent event."""
-    return f"data: {json.dumps(told, ensure_ascii=False)}\n\n"
+    return f"data: {_json(told)}\n\n"
+
+
+def _json(told: dict[str, Any]) -> str:
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 
 
 def usage(seconds: float) -> dict[str, Any]:
@@ -189,7 +204,7 @@ def _several(form: Form, name: str) -> tuple[str, ...]:
 
 def _is_temperature(value: str) -> bool:
     try:
-        return not value or 0 <= float(value) <= 1
+        return not value or (len(value) < 40 and 0 <= float(value) <= 1)
     except ValueError:
         return False
 

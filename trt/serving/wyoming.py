@@ -6,23 +6,31 @@ and of sound. See https://github.com/rhasspy/wyoming.
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
-from collections.abc import Coroutine, Iterator
+import re
+from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import soxr
 
 from common.audio import waveform
+from fastpitch.front.sentences import sentences
+from fastpitch.front.ssml import MarkedSpan
 from trt.serving import speech
+from trt.serving.favoured import favoured_in
 from trt.serving.hearing import Hearing
-from trt.serving.limits import Budget, BusyError, Limits, RequestError, Taken
+from trt.serving.languages import check_languages, code_of
+from trt.serving.limits import Budget, Limits, Places, RequestError, Taken
+from trt.serving.live import AT_ONCE
+from trt.serving.realtime import NewWords, Turn, begun
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event
 LOOK_SECONDS = 0.05  # between two looks whether a client that waits is still there
 IDLE_SECONDS = 300.0  # between two events of a client: satellites keep their connection
-PART = 1 << 18  # samples of all channels that are resampled at a time
 WIDTHS = {1: "u1", 2: "<i2", 4: "<i4"}
 Answer = TypeVar("Answer")
 _log = logging.getLogger("trt.serve")
@@ -41,16 +49,16 @@ class Wyoming:
 
     def __init__(
         self,
-        hearing: Hearing | None,
-        speaking: speech.Speaking | None,
+        hearings: Mapping[str, Hearing],
+        speakings: Mapping[str, speech.Speaking],
         *,
         limits: Limits,
         budget: Budget,
         language: str = "en",
     ):
-        self._hearing, self._speaking, self._limits, self._budget = hearing, speaking, limits, budget
+        self._hearings, self._speakings, self._limits, self._budget = hearings, speakings, limits, budget
         self._language = language
-        self._clients = 0
+        self._clients = Places(limits.max_queue, limits.client_share, "clients are connected")
 
     async def start(self, host: str, port: int) -> asyncio.Server:
         """Listens. Raises OSError."""
@@ -58,16 +66,9 @@ class Wyoming:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(self, reader, writer)
-        self._clients += 1
         try:
-            if self._clients > self._limits.max_queue:
-                raise BusyError(f"{self._limits.max_queue} clients are connected")
-            while event := await client.read():
-                try:
-                    await client.answer(event)
-                except RequestError as error:
-                    client.forget()
-                    await client.send("error", {"text": error.message, "code": error.code})
+            with self._clients.taken(client.address):
+                await client.serve()
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             pass
         except RequestError as error:
@@ -77,7 +78,6 @@ class Wyoming:
             _log.exception("error while answering a client of Wyoming")
         finally:
             client.forget()
-            self._clients -= 1
             writer.close()
 
     def info(self) -> dict[str, Any]:
@@ -87,14 +87,19 @@ class Wyoming:
         def described(name: str, **more: Any) -> dict[str, Any]:
             return {"name": name, "description": name, **ours, **more}
 
-        asr, tts = [], []
-        if self._hearing is not None:
-            model = described(self._hearing.ears.name, languages=[self._language])
-            asr = [described("speech-models", models=[model], supports_transcript_streaming=False)]
-        if self._speaking is not None:
-            names = [{"name": str(i)} for i in range(self._speaking.voice.speakers)]
-            voice = described(self._speaking.voice.name, languages=[self._language], speakers=names)
-            tts = [described("speech-models", voices=[voice], supports_synthesize_streaming=False)]
+        own = [self._language]
+        models = [
+            described(name, languages=[code_of(each) for each in hearing.ears.languages] or own)
+            for name, hearing in self._hearings.items()
+        ]
+        streams = any(hearing.pool is not None for hearing in self._hearings.values())
+        speakers = {name: range(each.voice.speakers) for name, each in self._speakings.items()}
+        voices = [
+            described(name, languages=own, speakers=[{"name": str(i)} for i in numbers])
+            for name, numbers in speakers.items()
+        ]
+        asr = [described("speech-models", models=models, supports_transcript_streaming=streams)] if models else []
+        tts = [described("speech-models", voices=voices, supports_synthesize_streaming=True)] if voices else []
         return {"asr": asr, "tts": tts, "handle": [], "intent": [], "wake": [], "mic": [], "snd": []}
 
 
@@ -103,15 +108,25 @@ class _Client:
 
     def __init__(self, server: Wyoming, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self._server, self._reader, self._writer = server, reader, writer
-        self._parts: list[bytes] = []
-        self._format: tuple[int, int, int] | None = None
-        self._held = 0
-        self._address = str((writer.get_extra_info("peername") or ["unknown"])[0]) if writer else "unknown"
-        self._taken = Taken(server._budget, self._address)
+        self.address = str((writer.get_extra_info("peername") or ["unknown"])[0]) if writer else "unknown"
+        self._asked: dict[str, Any] = {}  # of the transcript
+        self._sound: IncomingSound | None = None
+        self._speech: StreamedText | None = None
+        self._taken = Taken(server._budget, self.address)
+
+    async def serve(self) -> None:
+        """Answers its events until it goes. Raises RequestError for what is none, OSError and TimeoutError."""
+        while event := await self.read():
+            try:
+                await self.answer(event)
+            except RequestError as error:
+                self.forget()
+                await self.send("error", {"text": error.message, "code": error.code})
 
     async def read(self) -> WyomingEvent | None:
         """The next event; None at the end. Raises RequestError for what is none."""
         line = b"a line without end"
+        await asyncio.sleep(0)  # others have their turn
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 line = await self._reader.readline()
@@ -120,7 +135,7 @@ class _Client:
             told = json.loads(line)
             kind, data = told["type"], dict(told.get("data") or {})
             sizes = [int(told.get(name) or 0) for name in ("data_length", "payload_length")]
-            if not isinstance(kind, str) or min(sizes) < 0 or max(sizes) > MOST_BYTES:
+            if not isinstance(kind, str) or min(sizes) < 0 or sizes[0] > LONGEST_LINE or sizes[1] > MOST_BYTES:
                 raise ValueError(sizes)
             async with asyncio.timeout(self._server._limits.client_seconds):
                 line, payload = [await self._reader.readexactly(size) for size in sizes]
@@ -138,67 +153,88 @@ class _Client:
                 await self.send("info", self._server.info())
             case "ping":
                 await self.send("pong", {"text": event.data.get("text")})
-            case "audio-start" | "transcribe":
+            case "transcribe":
                 self.forget()
+                self._asked = event.data
+            case "audio-start":
+                asked = self._asked
+                self.forget()
+                self._asked = asked
             case "audio-chunk":
-                self._keep(event)
+                await self._hear(event)
             case "audio-stop":
                 await self._transcribe()
-            case "synthesize":
-                await self._speak(event.data)
+            case "synthesize-start":
+                self.forget()
+                self._speech = StreamedText(event.data.get("voice"))
+            case "synthesize-chunk" if self._speech is not None:
+                await self._speak_on(str(event.data.get("text") or ""))
+            case "synthesize-stop" if self._speech is not None:
+                await self._speak_on("", last=True)
+                self.forget()
+                await self.send("synthesize-stopped", {})
+            case "synthesize" if self._speech is None:  # which repeats what comes in chunks
+                voice, text = event.data.get("voice"), event.data.get("text") or ""
+                described = await self._speak(text, voice, {})
+                await self.send("audio-stop", {"rate": described["rate"]} if described else {})
+                self.forget()
 
-    def _keep(self, event: WyomingEvent) -> None:
+    async def _hear(self, event: WyomingEvent) -> None:
+        """More sound, at the model's rate and in one channel as soon as it comes. Raises RequestError."""
         found = tuple(event.data.get(name) for name in ("rate", "width", "channels"))
+        if self._sound is None:
+            self._sound = IncomingSound(await self._begun(found), found)
+        elif self._sound.format != found:
+            raise RequestError(400, f"audio of rate, width, channels {found} after {self._sound.format}")
+        sound, most = self._sound, self._server._limits.max_seconds
+        if sound.seconds_with(event.payload) > most:
+            raise RequestError(413, f"more than {most:g} s of audio")
+        made = functools.partial(sound.add, event.payload)
+        samples_N = await sound.hearing.workers.soon(made, len(event.payload), AT_ONCE)
+        await self._say(await sound.turn.add(samples_N))
+
+    async def _begun(self, found: tuple[Any, ...]) -> tuple[Hearing, Turn]:
+        """What hears sound of this rate, width and number of channels. Raises RequestError."""
         rate, width, channels = found
         if not isinstance(rate, int) or width not in WIDTHS or not isinstance(channels, int):
             raise RequestError(400, f"audio of rate, width, channels {found}: expected numbers, widths 1, 2 or 4")
         if not waveform.RATES[0] <= rate <= waveform.RATES[1] or not 1 <= channels <= 16:
             raise RequestError(400, f"audio of {rate} Hz in {channels} channels: expected a rate that recordings have")
-        if self._format not in (None, (rate, width, channels)):
-            raise RequestError(400, f"audio of rate, width, channels {found} after {self._format}")
-        self._taken.take(len(event.payload))
-        self._held += len(event.payload)
-        self._parts.append(event.payload)
-        self._format = (rate, width, channels)
-        if self._held > self._server._limits.max_seconds * rate * width * channels:
-            raise RequestError(413, f"more than {self._server._limits.max_seconds:g} s of audio")
+        server, hearings = self._server, self._server._hearings
+        if not hearings:
+            raise RequestError(404, "this server has no recogniser; start it with --asr")
+        hearing = hearings.get(str(self._asked.get("name"))) or next(iter(hearings.values()))
+        language, terms = str(self._asked.get("language") or ""), self._asked.get("transcript_terms") or []
+        names = self._asked.get("transcript_names") or []
+        favoured = favoured_in((), "\n".join(map(str, [*names, *terms])))
+        check_languages((language,) if language else (), hearing.ears.languages or (server._language,))
+        return hearing, await begun(hearing, self._taken, language, server._language, favoured)
 
     async def _transcribe(self) -> None:
-        hearing = self._server._hearing
-        if hearing is None:
-            raise RequestError(404, "this server has no recogniser; start it with --asr")
-        if self._format is None:
+        if self._sound is None:
             raise RequestError(400, "audio-stop without audio before it")
-        rate, width, channels = self._format
-        seconds = self._held / (rate * width * channels)
-        self._taken.take(4 * round(seconds * hearing.ears.sample_rate), seconds)
-        samples_N = await self._unless_gone(self._samples(hearing))
-        transcript = None
-        if len(samples_N):
-            wanted = hearing.wanted("", "", self._server._language)
-            transcript = await self._unless_gone(hearing.hear(samples_N, "audio", wanted=wanted))
+        sound, self._asked = self._sound, {}
+        if sound.hearing.pool is None:
+            self._taken.take(0, sound.seconds)
+        rest_N = await sound.hearing.workers(sound.end)
+        await self._say(await self._unless_gone(sound.turn.add(rest_N)))
+        await self._say(await self._unless_gone(sound.turn.end()))
+        text, language = sound.text.strip(), self._server._language
+        await self.send("transcript", {"text": text, "language": language})
+        if sound.is_streamed:
+            await self.send("transcript-stop", {})
         self.forget()
-        text = transcript.text if transcript else ""
-        await self.send("transcript", {"text": text, "language": self._server._language})
 
-    async def _samples(self, hearing: Hearing) -> np.ndarray:
-        """What came, at the model's rate, made part by part."""
-        assert self._format is not None
-        rate, width, channels = self._format
-        content = b"".join(self._parts)
-        size = width * channels
-
-        def parts() -> Iterator[np.ndarray]:
-            for start in range(0, len(content) // size * size, PART * size):
-                part = content[start : start + PART * size]
-                whole = np.frombuffer(part[: len(part) // size * size], WIDTHS[width])
-                values = whole.astype(np.float32) / np.float32(2 ** (8 * width - 1))
-                yield (values - 1 if width == 1 else values).reshape(-1, channels).mean(1, dtype=np.float32)
-
-        made, found = waveform.resampled(parts(), rate, hearing.ears.sample_rate), [np.zeros(0, np.float32)]
-        while (part_N := await hearing.workers(lambda: next(made, None), self._taken.due)) is not None:
-            found.append(part_N)
-        return np.concatenate(found)
+    async def _say(self, heard: NewWords) -> None:
+        """Tells what is new, of recognisers that hear streams."""
+        sound = self._sound
+        assert sound is not None
+        sound.text += heard.delta
+        if heard.delta and sound.hearing.pool is not None:
+            if not sound.is_streamed:
+                await self.send("transcript-start", {"language": self._server._language})
+            sound.is_streamed = True
+            await self.send("transcript-chunk", {"text": heard.delta})
 
     async def _unless_gone(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """What `work` gives; it is cancelled, and ConnectionResetError raised, once the client is seen to have gone."""
@@ -211,26 +247,38 @@ class _Client:
         finally:
             job.cancel()
 
-    async def _speak(self, data: dict[str, Any]) -> None:
-        speaking = self._server._speaking
-        if speaking is None:
+    async def _speak_on(self, text: str, *, last: bool = False) -> None:
+        """What has come in whole sentences; at the end all of it. Raises RequestError."""
+        speech_now = self._speech
+        assert speech_now is not None
+        said = speech_now.add(text, self._server._limits.max_characters, last=last)
+        if any(character.isalnum() for character in said):
+            speech_now.described = await self._speak(said, speech_now.voice, speech_now.described)
+        if last and speech_now.described:
+            await self.send("audio-stop", {})
+
+    async def _speak(self, text: str, voice: Any, described: dict[str, Any]) -> dict[str, Any]:
+        """Says a text, after an audio-start unless the sound was `described` by one. Raises RequestError."""
+        if not self._server._speakings:
             raise RequestError(404, "this server has no voice; start it with --tts and --vocoder")
-        voice = data.get("voice")
-        speaker = voice.get("speaker") if isinstance(voice, dict) else None
+        given = voice if isinstance(voice, dict) else {}
+        speakings = self._server._speakings
+        speaking = speakings.get(str(given.get("name"))) or next(iter(speakings.values()))
         try:
-            asked = speech.SpeechRequest(
-                input=data.get("text") or "", voice=speaker or "default", response_format="pcm"
-            )
+            asked = speech.SpeechRequest(input=text, voice=given.get("speaker") or "default", response_format="pcm")
         except ValueError:
             raise RequestError(400, "synthesize: nothing to say; expected a text") from None
         asked.sample_rate = speaking.voice.sample_rate
-        sound = await self._unless_gone(speaking.speak(asked, self._taken))
-        described = {"rate": sound.rate, "width": 2, "channels": 1}
-        await self.send("audio-start", described)
-        async for content in sound.chunks:
-            await self.send("audio-chunk", described, content)
-        await self.send("audio-stop", {})
-        self.forget()
+        with Taken(self._server._budget, self.address) as taken:
+            sound = await self._unless_gone(speaking.speak(asked, taken))
+            if not described:
+                described = {"rate": sound.rate, "width": 2, "channels": 1}
+                await self.send("audio-start", described)
+            async for content in sound.chunks:
+                if not content:
+                    continue
+                await self.send("audio-chunk", described, content)
+        return described
 
     async def send(self, kind: str, data: dict[str, Any], payload: bytes = b"") -> None:
         """Writes an event. Raises OSError and TimeoutError for a client that does not take it."""
@@ -241,7 +289,68 @@ class _Client:
             await self._writer.drain()
 
     def forget(self) -> None:
-        """The sound that came so far."""
+        """What came so far."""
+        if self._sound is not None:
+            self._sound.turn.close()
         self._taken.end()
-        self._taken = Taken(self._server._budget, self._address)
-        self._parts, self._format, self._held = [], None, 0
+        self._taken = Taken(self._server._budget, self.address)
+        self._asked, self._sound, self._speech = {}, None, None
+
+
+class IncomingSound:
+    """Sound that comes in, and what hears it."""
+
+    def __init__(self, heard: tuple[Hearing, Turn], given: tuple[Any, ...]):
+        """`given`: rate, width and channels."""
+        (self.hearing, self.turn), self.format = heard, given
+        self._rate, self._width, self._channels = given
+        self._rest, self._bytes, to_rate = b"", 0, self.hearing.ears.sample_rate
+        is_other = self._rate != to_rate
+        self._stream = soxr.ResampleStream(self._rate, to_rate, 1, dtype="float32") if is_other else None
+        self.text, self.is_streamed = "", False
+
+    def seconds_with(self, content: bytes) -> float:
+        """Seconds of all that came, with this."""
+        return (self._bytes + len(content)) / (self._rate * self._width * self._channels)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all that came."""
+        return self.seconds_with(b"")
+
+    def add(self, content: bytes) -> np.ndarray:
+        """Samples [N] of bytes, which need not end where a sample does."""
+        self._bytes += len(content)
+        content, size = self._rest + content, self._width * self._channels
+        whole = len(content) // size * size
+        self._rest = content[whole:]
+        values = np.frombuffer(content[:whole], WIDTHS[self._width]).astype(np.float32)
+        values /= np.float32(2 ** (8 * self._width - 1))
+        samples_NC = (values - 1 if self._width == 1 else values).reshape(-1, self._channels)
+        samples_N = samples_NC[:, 0] if self._channels == 1 else samples_NC.mean(1, dtype=np.float32)
+        return samples_N if self._stream is None else self._stream.resample_chunk(samples_N)
+
+    def end(self) -> np.ndarray:
+        """The samples that are left."""
+        empty_N = np.zeros(0, np.float32)
+        return empty_N if self._stream is None else self._stream.resample_chunk(empty_N, last=True)
+
+
+class StreamedText:
+    """A text that comes in pieces, which is said in whole sentences."""
+
+    def __init__(self, voice: Any):
+        self.voice, self.described, self._waiting = voice, dict[str, Any](), ""
+
+    def add(self, text: str, most: int, *, last: bool) -> str:
+        """What may be said now. Raises RequestError for a sentence of more than `most` characters."""
+        self._waiting += text
+        parts = [self._waiting]
+        if not last and re.search(r"[.!?\u2026\n]\s", self._waiting):
+            parts = [each.text for each in sentences([MarkedSpan(self._waiting)])]
+        if not last and len(parts) == 1:
+            if len(self._waiting) > most:
+                raise RequestError(400, f"a sentence of more than {most} characters", param="text")
+            return ""
+        said, self._waiting = (self._waiting, "") if last else (" ".join(parts[:-1]), parts[-1])
+        return said

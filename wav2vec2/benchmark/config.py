@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from common.benchmark import RESULTS, USUAL, Clock
+from common.benchmark import USUAL, TimingSettings
 from common.devices.precision import Precision
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
@@ -13,7 +13,7 @@ from wav2vec2.network.config import LearningConfig, ModelConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig:
+class BenchmarkConfig(TimingSettings):
     """A measurement."""
 
     USUAL: ClassVar = USUAL
@@ -43,16 +43,12 @@ class BenchmarkConfig:
     """Device: auto, cpu, cuda or cuda:N."""
     repeats: int = 5
     """Timed turns."""
-    clock: Clock = "wall"
-    """Time that is measured: the time that passes, or processor time, for a machine that others use too."""
     warmup: int = 1
     """Untimed turns before the timed ones, besides a first call."""
     seed: int = 0
     """Seed of weights, noise and masks."""
     name: str = ""
     """Name of the model in the rows; by default that of the TOML file."""
-    results: Path = RESULTS
-    """Folder of the files that rows are appended to."""
 
     def __post_init__(self) -> None:
         if not self.sides:

@@ -6,7 +6,6 @@ pre-training and characters in fine-tuning: another unit.)
 """
 
 import json
-import sys
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -70,5 +69,4 @@ def main(cfg: ThroughputConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with config.reported():
-        main(config.parse_flags(ThroughputConfig, None, sys.argv[1:], description=__doc__ or ""))
+    config.run(main, ThroughputConfig, __doc__)

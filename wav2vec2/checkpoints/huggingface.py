@@ -101,10 +101,7 @@ DEFAULTS = {theirs: getattr(ModelConfig, ours) for ours, theirs in (FIELDS | COD
 }
 DATA2VEC_DEFAULTS = {"conv_pos_kernel_size": 19, "num_conv_pos_embeddings": 5, "feat_extract_norm": "layer"}
 # Keys whose other values change what a model computes, in a way that is not built here.
-EXPECTED = {
-    "add_adapter": False,
-    "conv_pos_batch_norm": False,
-}
+EXPECTED = {"add_adapter": False, "conv_pos_batch_norm": False}
 SAMPLE_RATE = 16000
 AUDIO_EPSILON = 1e-7  # that transformers adds to the variance of the audio
 FILES = ("config.json", "model.safetensors", "pytorch_model.bin", "vocab.json", "tokenizer_config.json")

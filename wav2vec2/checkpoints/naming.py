@@ -109,11 +109,7 @@ def unknown_labels(n_labels: int) -> tuple[str, ...]:
 
 def without_prefixes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Fairseq's weights, in float32, without what fine-tuning and data-parallel training put before their names."""
-    plain = {}
-    for name, tensor in weights.items():
-        name = name.removeprefix("module.").removeprefix(CTC_BACKBONE)
-        plain[name] = tensor.float()
-    return plain
+    return {n.removeprefix("module.").removeprefix(CTC_BACKBONE): tensor.float() for n, tensor in weights.items()}
 
 
 def stack_sizes(names: Iterable[str]) -> tuple[int, int, int]:
@@ -127,7 +123,8 @@ def stack_sizes(names: Iterable[str]) -> tuple[int, int, int]:
 
 def from_fairseq(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
     """Our names for Fairseq's `weights` (see `without_prefixes`); what has none keeps its own."""
-    offsets = dict(zip(_STACKS, _first_layers(stack_sizes(weights)), strict=True))
+    before, shortened, _ = stack_sizes(weights)
+    offsets = dict(zip(_STACKS, (0, before, before + shortened), strict=True))
     ours: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         if kin := _of_kin(name, _FAIRSEQ, _OURS):
@@ -238,10 +235,6 @@ def _of_kin(name: str, before: int, after: int) -> str | None:
         if names[before] == template and number is not None:
             return names[after].replace("{}", number[1])
     return None
-
-
-def _first_layers(sizes: tuple[int, int, int]) -> tuple[int, int, int]:
-    return 0, sizes[0], sizes[0] + sizes[1]
 
 
 def _renamed(name: str, table: Mapping[str, str], prefix: str = "") -> str | None:

@@ -22,14 +22,12 @@ ALLOWED = re.compile(
     r"|numpy\.dtypes\.\w+|(omegaconf|fairseq|enum)(\.\w+)+)"
 )
 
-
 # Those that are in nearly every checkpoint: each name found later means reading the file once more.
 USUAL = (
     *("argparse.Namespace", "typing.Any", "builtins.dict", "builtins.list", "builtins.int"),
     *("omegaconf.dictconfig.DictConfig", "omegaconf.listconfig.ListConfig", "omegaconf.nodes.AnyNode"),
     *("omegaconf.base.ContainerMetadata", "omegaconf.base.Metadata", "numpy.core.multiarray.scalar", "numpy.dtype"),
 )
-
 
 MOST_NAMES = 100
 

@@ -19,9 +19,7 @@ from wav2vec2.network.config import ConvLayer, ModelConfig
 
 STRIDES = (5, 2, 2, 2, 2, 2, 2)  # of the published extractors: strides leave no trace in the weights
 
-
 HEAD_WIDTH = 64  # of all published models
-
 
 # Options whose other values change what a model computes, in a way that is not built here.
 EXPECTED = {
@@ -31,7 +29,6 @@ EXPECTED = {
     "rotary_embeddings": False,
     "use_spectrogram_features": False,
 }
-
 
 # Bounds on a description, so that none can take memory or time without bound.
 LONGEST_CONV_LAYERS, MOST_CONV_LAYERS = 1000, 100
@@ -69,18 +66,18 @@ def read(state: Mapping[str, Any], path: Path, labels: tuple[str, ...], *, head:
             f"{path}: its weights are not those of a wav2vec 2.0 model: expected post_extract_proj.*, "
             f"encoder.pos_conv.0.* and encoder.layers.*, found {', '.join(list(weights)[:3]) or 'none'}"
         )
-    architecture = _described(options_of(state), weights, path)
+    options = options_of(state)
+    architecture = _described(options, weights, path)
     if naming.CTC_HEAD + "weight" in weights:
         n_labels = len(weights[naming.CTC_HEAD + "weight"])
         named = labels or (_labels(state, path, n_labels) if head else naming.unknown_labels(n_labels))
         architecture = replace(architecture, labels=named)
-    assumed = (
-        []
-        if "conv_feature_layers" in (options := options_of(state))
-        else ["strides of the extractor: 5, 2, 2, 2, 2, 2, 2"]
-    )
-    assumed += [] if "encoder_attention_heads" in options else [f"{architecture.heads} attention heads"]
-    assumed += [] if "normalize" in options else [f"normalize_audio = {architecture.normalize_audio}".lower()]
+    told_of = {
+        "conv_feature_layers": "strides of the extractor: 5, 2, 2, 2, 2, 2, 2",
+        "encoder_attention_heads": f"{architecture.heads} attention heads",
+        "normalize": f"normalize_audio = {architecture.normalize_audio}".lower(),
+    }
+    assumed = [assumption for name, assumption in told_of.items() if name not in options]
     told = (f"{path}: does not say so, and is assumed to have {'; '.join(assumed)}",) if assumed else ()
     return checked(naming.from_fairseq(weights, architecture), architecture, path)._replace(assumed=told)
 
@@ -121,10 +118,9 @@ def _described(options: Mapping[str, Any], weights: Mapping[str, Tensor], path: 
         "final_dim": final_dim,
     }
     architecture = build(ModelConfig, settings, f"{path}: describes no model that is known")
-    hourglass = architecture.shortening
-    stacks = (
-        (architecture.layers, 0, 0) if hourglass is None else (hourglass.before, hourglass.shortened, hourglass.after)
-    )
+    stacks, hourglass = (architecture.layers, 0, 0), architecture.shortening
+    if hourglass is not None:
+        stacks = hourglass.before, hourglass.shortened, hourglass.after
     if stacks != (before, shortened, after):
         raise CheckpointError(
             f"{path}: hourglass_transformer = {architecture.hourglass!r}, but {shortened} layers are in an hourglass, "

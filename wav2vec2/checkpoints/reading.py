@@ -23,8 +23,7 @@ def read(
     path = hub.located(path, extra=[f"adapter.{target_lang}.*"] if target_lang else ())
     folder = huggingface.folder_of(path)
     state = {} if folder is not None else load_foreign(path)
-    if ema and state.get("ema") is None:
-        raise CheckpointError(f"{path}: has no averaged (EMA) weights; load it with ema=False")
+    checkpoint.check_averaged(ema, state.get("ema"), path)
     with checkpoint.usable(path):
         if folder is not None:
             return huggingface.read(folder, labels, target_lang, head=head)

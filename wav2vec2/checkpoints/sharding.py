@@ -72,9 +72,7 @@ class WholeMoments:
         from torch.distributed.checkpoint import state_dict as whole
 
         return whole.get_optimizer_state_dict(
-            self._network,
-            self._optimizer,
-            options=whole.StateDictOptions(full_state_dict=True, cpu_offload=True),
+            self._network, self._optimizer, options=whole.StateDictOptions(full_state_dict=True, cpu_offload=True)
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ Shapes: B utterances, S frames, D width of the Transformer, M masked frames of e
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,10 +90,12 @@ def draw_channel_mask(utterances: int, width: int, cfg: MaskConfig, *, seed: int
     return _with_equal_counts(mask_BD, generator) if cfg.equal_counts else mask_BD
 
 
-def joined(masks: Sequence[Tensor]) -> Tensor:
-    """The rows of all `masks`, [B, S] each, filled up with false to the longest S."""
-    longest = max(mask_BS.shape[1] for mask_BS in masks)
-    return torch.cat([torch.nn.functional.pad(mask_BS, (0, longest - mask_BS.shape[1])) for mask_BS in masks])
+def joined(masks: Iterable[Tensor | None]) -> Tensor | None:
+    """The rows of all `masks` that there are, [B, S] each, filled up with false to the longest S; None of none."""
+    found = [mask_BS for mask_BS in masks if mask_BS is not None]
+    longest = max((mask_BS.shape[1] for mask_BS in found), default=0)
+    padded = [torch.nn.functional.pad(mask_BS, (0, longest - mask_BS.shape[1])) for mask_BS in found]
+    return torch.cat(padded) if padded else None
 
 
 def _with_equal_counts(mask_BS: Tensor, generator: torch.Generator) -> Tensor:

@@ -63,8 +63,8 @@ class GumbelQuantizer(nn.Module):
         scores_QGV = self.scores(features_QC).float().unflatten(1, (self.codebooks, self.entries))
         probabilities_QGV = scores_QGV.softmax(2)
         if not self.training:
-            codes_QG = scores_QGV.argmax(2)
-            return Quantized(self._entries(codes_QG), codes_QG, probabilities_QGV)
+            codes_QG, books_G = scores_QGV.argmax(2), torch.arange(self.codebooks, device=scores_QGV.device)
+            return Quantized(self.codes_GVE[books_G, codes_QG].flatten(1), codes_QG, probabilities_QGV)
         noise_QGV = gumbel_noise(scores_QGV) if noise_QGV is None else noise_QGV
         soft_QGV = ((scores_QGV + noise_QGV) / temperature).softmax(2)
         codes_QG = soft_QGV.argmax(2)
@@ -72,10 +72,6 @@ class GumbelQuantizer(nn.Module):
         choice_GQV = (hard_QGV + (soft_QGV - soft_QGV.detach())).transpose(0, 1)  # exactly 0 or 1
         x_GQE = torch.bmm(choice_GQV.to(self.codes_GVE.dtype), self.codes_GVE)
         return Quantized(x_GQE.transpose(0, 1).flatten(1), codes_QG, probabilities_QGV)
-
-    def _entries(self, codes_QG: Tensor) -> Tensor:
-        books_G = torch.arange(self.codebooks, device=codes_QG.device)
-        return self.codes_GVE[books_G, codes_QG].flatten(1)
 
 
 def gumbel_noise(like: Tensor) -> Tensor:

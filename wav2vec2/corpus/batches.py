@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from common.data.batching import Batches, BatchingError, bucketed_batches
-from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader
+from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader, together
 from common.data.manifest import Utterance, Utterances
 from common.seeds import mixed
 from ctc.alignment import frames_needed
@@ -105,6 +106,7 @@ class PlannedDataset(Dataset[Any], ABC):
         self.seed, self.on_error = cfg.seed, cfg.data.on_error
         samples_N = np.rint(Utterances.of(utterances).seconds * SAMPLE_RATE).astype(np.int64)
         self.sizes = np.minimum(samples_N, self.longest())
+        self.blocks = Utterances.of(utterances).blocks(cfg.data.order)
         encode = letters.encode if letters is not None else None
         self.recordings = SpeechDataset(utterances, encode=encode, sample_rate=SAMPLE_RATE, seed=cfg.seed)
         self.skipped: dict[int, str] = {}
@@ -130,11 +132,16 @@ class PlannedDataset(Dataset[Any], ABC):
             return self.assemble(found, failures)
         if self.on_error == "stop":
             return Unusable(failures)
-        stand_in = self._stand_in()
+        items = map(self.item, range(len(self.utterances)))
+        stand_in = next((item for item in items if isinstance(item, SpeechItem)), None)
         if stand_in is None:
             first = failures[0]
             return Unusable([Failure(first.index, f"not one utterance can be used: {first.message}", stops=True)])
         return self.assemble([(0, [stand_in])], failures)._replace(counts=False)
+
+    def __getitems__(self, plans: Sequence[Plan]) -> list[Any]:
+        """The batches of some plans: what lies in a store is asked for at once."""
+        return together(self, plans, [index for plan in plans for part in plan.parts for index in part.indices])
 
     @abstractmethod
     def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> Any:
@@ -163,10 +170,6 @@ class PlannedDataset(Dataset[Any], ABC):
     @abstractmethod
     def frames_needed(self, item: SpeechItem) -> int:
         """The fewest with which it can be used."""
-
-    def _stand_in(self) -> SpeechItem | None:
-        items = map(self.item, range(len(self.utterances)))
-        return next((item for item in items if isinstance(item, SpeechItem)), None)
 
 
 class PretrainingSet(PlannedDataset):
@@ -201,7 +204,7 @@ class PretrainingSet(PlannedDataset):
             audio_BN=audio_BN,
             samples_B=torch.tensor(samples) if min(lengths) < max(lengths) else None,
             targets=targets,
-            channel_mask_BD=_joined(channels),
+            channel_mask_BD=joined(channels),
             seeds=[seed for seed, _ in parts],
             ids=[item.id for _, items in parts for item in items],
             failures=failures,
@@ -226,20 +229,15 @@ class FinetuningSet(PlannedDataset):
     def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> FinetuningBatch:
         """The batch of the utterances of sub-batches, each with its seed."""
         items = [item for _, items in parts for item in items]
-        audio_BN = torch.zeros(len(items), max(len(item.samples) for item in items))
-        targets_BU = torch.zeros(len(items), max(len(item.target) for item in items), dtype=torch.int64)
-        for audio_N, target_U, item in zip(audio_BN.numpy(), targets_BU.numpy(), items, strict=True):
-            audio_N[: len(item.samples)] = item.samples
-            target_U[: len(item.target)] = item.target
         samples = [len(item.samples) for item in items]
         hidden = [self._hidden(seed, items) for seed, items in parts] if self.training else []
         return FinetuningBatch(
-            audio_BN=audio_BN,
+            audio_BN=pad_sequence([torch.from_numpy(item.samples) for item in items], batch_first=True),
             samples_B=torch.tensor(samples),
-            targets_BU=targets_BU,
+            targets_BU=pad_sequence([torch.tensor(item.target).long() for item in items], batch_first=True),
             target_lengths_B=torch.tensor([len(item.target) for item in items]),
-            mask_BS=_joined([mask_BS for mask_BS, _ in hidden]),
-            channel_mask_BD=_joined([mask_BD for _, mask_BD in hidden]),
+            mask_BS=joined(mask_BS for mask_BS, _ in hidden),
+            channel_mask_BD=joined(mask_BD for _, mask_BD in hidden),
             indices=[item.index for item in items],
             ids=[item.id for item in items],
             failures=failures,
@@ -260,15 +258,24 @@ def loader(dataset: PlannedDataset, plans: Iterable[Plan], *, workers: int = 0) 
 
 
 def training_plans(
-    sizes: Sequence[int], cfg: TrainingConfig, *, epoch: int, ranks: int = 1, rank: int = 0
+    sizes: Sequence[int],
+    cfg: TrainingConfig,
+    *,
+    epoch: int,
+    ranks: int = 1,
+    rank: int = 0,
+    blocks: np.ndarray | None = None,
 ) -> Sequence[Plan]:
     """What process `rank` of `ranks` learns from in `epoch`; each cfg.update_freq plans are one update.
 
     The sub-batches of an update are drawn first and dealt out after: they do not depend on the processes, only their
-    number does. Those of similar length go through the network together. Raises BatchingError.
+    number does. Those of similar length go through the network together. `blocks`: where utterances lie, as
+    `bucketed_batches` takes it. Raises BatchingError.
     """
     budget = {"batch_size": cfg.data.batch_size} if cfg.data.batch_size else {"max_seconds": cfg.data.max_tokens}
-    batches = bucketed_batches(sizes, **budget, seed=cfg.seed, epoch=epoch, buckets=cfg.data.buckets)  # type: ignore[arg-type]
+    batches = bucketed_batches(
+        sizes, **budget, seed=cfg.seed, epoch=epoch, buckets=cfg.data.buckets, blocks=blocks,  # type: ignore[arg-type]
+    )  # fmt: skip
     per_update = ranks * cfg.concat_batches * cfg.update_freq
     if len(batches) < per_update:
         size = f"{cfg.data.batch_size} utterances" if cfg.data.batch_size else f"up to {cfg.data.max_tokens} samples"
@@ -321,11 +328,6 @@ def on_device(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, tuple):
         return type(batch)(*(on_device(value, device) for value in batch))
     return [on_device(value, device) for value in batch] if isinstance(batch, list) else batch
-
-
-def _joined(masks: Sequence[Tensor | None]) -> Tensor | None:
-    found = [mask for mask in masks if mask is not None]
-    return joined(found) if found else None
 
 
 def _the_only_one(batches: list[Any]) -> Any:

@@ -26,11 +26,7 @@ class Letters:
         return {label for label in self.labels if len(label) == 1 and label != self.separator} | {" "}
 
     def spelling(
-        self,
-        *,
-        language: Language = "auto",
-        unknown_letters: UnknownLetters = "stop",
-        normalizes: bool | None = True,
+        self, *, language: Language = "auto", unknown_letters: UnknownLetters = "stop", normalizes: bool | None = True
     ) -> Spelling:
         """What writes texts in these letters."""
         return Spelling(sorted(self.written), language=language, unknown_letters=unknown_letters, normalizes=normalizes)

@@ -8,7 +8,8 @@ import numpy as np
 
 from common.audio import waveform
 from common.audio.waveform import AudioError, AudioInfo
-from common.data.manifest import Manifest, ManifestError, Utterance, Utterances, read_manifest
+from common.data import manifest
+from common.data.manifest import Manifest, ManifestError, Utterance, Utterances, is_index, read_manifest
 from common.recognition.spelled import spelled
 from common.text.language import Spelling
 from wav2vec2.network.config import ModelConfig
@@ -25,9 +26,9 @@ def read_utterances(
     Raises ManifestError.
     """
     purpose, flag = ("train", "--data.train") if training else ("validate", "--data.validation")
-    manifests = [_read(located(source, data.root), data, with_text=spelling is not None) for source in sources]
-    utterances = Utterances.joined([manifest.utterances for manifest in manifests])
-    messages = [message for manifest in manifests for message in manifest.skipped]
+    lists = [_read(located(source, data.root), data, with_text=spelling is not None) for source in sources]
+    utterances = Utterances.joined([one.utterances for one in lists])
+    messages = [message for one in lists for message in one.skipped]
     if spelling is not None:
         utterances, told = _spelled(utterances, spelling, data)
         messages += told
@@ -53,7 +54,7 @@ def _samples(utterances: Utterances) -> np.ndarray:
 
 def located(source: str, root: Path | None) -> Path:
     """Where `source` lies; a name stands for its .tsv where there is one."""
-    path = root / source if root is not None else Path(source)
+    path = manifest.located(source, root)
     listed = path.parent / f"{path.name}.tsv"
     return listed if listed.is_file() else path
 
@@ -65,15 +66,15 @@ def recordings_in(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> Iterator[
 
 
 def _read(path: Path, data: DataConfig, *, with_text: bool) -> Manifest:
-    if path.is_dir() and not with_text:
+    if path.is_dir() and not with_text and not is_index(path):
         return _listed(path, data)
     # The first line of a .tsv says where its recordings are; paths in other lists start from `root`.
     root = None if path.suffix == ".tsv" else data.root
-    manifest = read_manifest(path, root=root, on_error=data.on_error)
-    if with_text and not manifest.utterances.text_bytes.any():
+    found = read_manifest(path, root=root, on_error=data.on_error)
+    if with_text and not found.utterances.text_bytes.any():
         wanted = path.with_suffix(".ltr") if path.suffix == ".tsv" else "texts in it"
-        raise ManifestError(f"{path}: none of its {len(manifest.utterances)} utterances has a text; expected {wanted}")
-    return manifest
+        raise ManifestError(f"{path}: none of its {len(found.utterances)} utterances has a text; expected {wanted}")
+    return found
 
 
 def _listed(folder: Path, data: DataConfig) -> Manifest:

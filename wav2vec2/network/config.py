@@ -6,7 +6,7 @@ The defaults are the Base model of Baevski et al. 2020 (arXiv:2006.11477).
 import ast
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import torch
@@ -218,16 +218,11 @@ class LearningConfig:
     """Saving of memory: Transformer layers are computed again in the backward pass in place of keeping activations."""
 
     def __post_init__(self) -> None:
-        for name in ("dropout", "attention_dropout", "activation_dropout", "input_dropout", "feature_dropout"):
-            self._check_probability(name)
-        for name in ("final_dropout", "layer_drop"):
-            self._check_probability(name)
+        for name in (field.name for field in fields(self) if "drop" in field.name):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: expected a probability from 0 to below 1")
         if not 0 <= self.extractor_gradient < math.inf:
             raise ValueError(f"extractor_gradient = {self.extractor_gradient}: expected a factor of at least 0")
-
-    def _check_probability(self, name: str) -> None:
-        if not 0 <= getattr(self, name) < 1:
-            raise ValueError(f"{name} = {getattr(self, name)}: expected a probability from 0 to below 1")
 
 
 def samples_per_frame(layers: Sequence[ConvLayer]) -> int:

@@ -153,7 +153,7 @@ class Run {
                 for (int64_t j = 0; j < rows * PANEL; j += WIDTH) store(sum + j, load(sum + j) + load(part + j));
             }
     }
-    static constexpr int64_t LONGEST_SUM = 512;
+    static constexpr int64_t LONGEST_SUM = 128;
 
     int64_t depth() const { return depth_of(p.channels, p.weights); }
 

@@ -14,7 +14,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zlib import crc32
 
 from tyro.conf import Positional, arg
@@ -22,7 +22,8 @@ from tyro.conf import Positional, arg
 from common import config
 from common.data.entries import ManifestError
 from common.data.index import Builder, Utterances
-from common.data.manifest import read_sources
+from common.data.keeping import made
+from common.data.manifest import read_sources, told_apart
 from common.data.shards import foreign, writing
 from common.data.shards.writing import Codec, told
 from common.data.utterance import Utterance
@@ -98,10 +99,13 @@ def write(cfg: WriteConfig) -> int:
 def index(cfg: IndexConfig) -> int:
     """Writes an index; the exit status."""
     cfg.out.mkdir(parents=True, exist_ok=True)
-    builder = Builder(cfg.out)
-    problems = foreign.index(cfg.sources, builder)
-    made = builder.finish(cfg.out / writing.INDEX, {"skipped": problems})
-    print(f"{cfg.out}: {len(made)} utterances, {made.seconds.sum() / 3600:.2f} h")
+
+    def fill(builder: Builder) -> dict[str, Any]:
+        return {"skipped": foreign.index(cfg.sources, builder)}
+
+    found = made(fill, lambda index: told_apart(index, cfg.out), cfg.out / writing.INDEX, {})
+    problems = found.about["skipped"]
+    print(f"{cfg.out}: {len(found)} utterances, {found.seconds.sum() / 3600:.2f} h, {len(problems)} problems")
     return told(problems)
 
 

@@ -12,20 +12,20 @@ What cannot be used is told by name: an utterance whose member is damaged or mis
 """
 
 import functools
-import gzip
 import itertools
 import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zlib import crc32
 
 from common.audio import waveform
-from common.data.entries import Entry, EntryError, ManifestError, lines_of, short
+from common.data.entries import Entry, EntryError, ManifestError, short
 from common.data.formats import described
 from common.data.index import Builder
-from common.data.shards.tar import Damage, members
+from common.data.shards.tar import BLOCK, Damage, members
 from common.data.tables import NAMES, read_kaldi
 from common.data.utterance import Utterance
 from common.files import columns, stores
@@ -36,6 +36,7 @@ _RANGE = re.compile(r"(?:\{|\(|\[|<|_OP_)(?:(\d+)\.\.(\d+)|([^{}()\[\]<>]*,[^{}(
 _SHARD = re.compile(r"audio[^/]*?_(\d+)[^/]*\.tar$")
 _PIECE = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
 _AUDIO = (".flac", ".wav", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph", ".m4a", ".audio")
+MOST = 1 << 20  # names that one pair of braces stands for
 Found = Utterance | str  # or why it cannot be used
 
 
@@ -45,7 +46,7 @@ def index(sources: Sequence[str], builder: Builder) -> list[str]:
     Raises ManifestError where nothing can be read.
     """
     problems = []
-    for found in _utterances([name for source in sources for name in expanded(source)]):
+    for found in _utterances([_absolute(name) for source in sources for name in expanded(source)]):
         if isinstance(found, str):
             problems.append(found)
         else:
@@ -56,12 +57,19 @@ def index(sources: Sequence[str], builder: Builder) -> list[str]:
     return problems
 
 
+def _absolute(name: str) -> str:
+    """As it is called from any folder."""
+    return str(Path(name).absolute()) if Path(name).exists() else stores.named(name) or name
+
+
 def expanded(name: str) -> list[str]:
     """The names that braces, or what stands for them where a shell would take them, mean."""
     found = _RANGE.search(name)
     if found is None:
         return [name]
     first, last, listed = found.groups()
+    if first and int(last) - int(first) >= MOST:
+        raise ManifestError(f"{name}: stands for {int(last) - int(first) + 1:,} names; expected at most {MOST:,}")
     numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)] if first else listed.split(",")
     return [each for n in numbers for each in expanded(name[: found.start()] + n + name[found.end() :])]
 
@@ -131,8 +139,11 @@ class _Tar:
                 raise ManifestError(f"{path}: is compressed, so that nothing in it has a place; unpack it (gunzip)")
             for member in members(lambda start, count: stores.read(path, start, count), size):
                 if isinstance(member, Damage):
+                    what = "damaged header" if member.end < size else "cut short, or damaged up to its end"
                     place = f"bytes {member.start}-{member.end}"
-                    self.damage.append(f"{path}: damaged header, {place}: the file that it stands for is left out")
+                    self.damage.append(f"{path}: {what}, {place}: what should be there is left out")
+                elif member.name in self.found:
+                    self.damage.append(f"{path}: {member.name} is in it twice; the one at {member.start} is left out")
                 else:
                     self.found[member.name] = member
         except stores.StoreError as error:
@@ -159,8 +170,8 @@ def _nemo(lists: Sequence[str], tars: Sequence[str]) -> Iterator[Found]:
     if 1 < len(lists) != len(tars):
         raise ManifestError(f"{len(lists)} manifests and {len(tars)} tars; expected as many, or one manifest for all")
     for place, name in enumerate(lists):
-        for line, content in lines_of(Path(name)):
-            row = _json(content, f"{name}:{line}")
+        for line, content in _lines(name):
+            row = content if isinstance(content, str) else _json(content, f"{name}:{line}")
             if isinstance(row, str):
                 yield row
             elif not row.get("_skipme"):
@@ -195,9 +206,12 @@ def _webdataset(tar: str) -> Iterator[Found]:
         audio = next((files[suffix] for suffix in _AUDIO if suffix in files), None)
         row: dict[str, Any] | str = {}
         if ".json" in files:
-            row = _json(archive.content(files[".json"]).decode("utf-8", "replace"), f"{tar}: {key}.json")
-        elif ".txt" in files or ".text" in files:
-            row = {"text": archive.content(files.get(".txt") or files[".text"]).decode("utf-8", "replace")}
+            row = _json(archive.content(files[".json"]), f"{tar}: {key}.json")
+        elif named := files.get(".txt") or files.get(".text"):
+            try:
+                row = {"text": archive.content(named).decode()}
+            except UnicodeDecodeError as error:
+                row = f"utterance {key}: {tar}: {named}: byte {error.object[error.start]:#x} is not UTF-8"
         if isinstance(row, str):
             yield row
         elif not row:
@@ -208,20 +222,16 @@ def _webdataset(tar: str) -> Iterator[Found]:
 
 
 def _shar(cuts: Path, tar: Path) -> Iterator[Found]:
-    try:
-        content = gzip.decompress(cuts.read_bytes()) if cuts.suffix == ".gz" else cuts.read_bytes()
-    except (OSError, EOFError) as error:
-        raise ManifestError(f"{cuts}: cannot be read: {error}") from None
     archive = _Tar(str(tar))
     yield from archive.damage
     by_stem = {PurePosixPath(name).stem: name for name in archive.found if not name.endswith(".json")}
-    for line, text in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
-        cut = _json(text, f"{cuts}:{line}") if text.strip() else None
+    for line, text in _lines(str(cuts)):
+        cut = text if isinstance(text, str) else _json(text, f"{cuts}:{line}")
         if isinstance(cut, str):
             yield cut
-        elif cut is not None and (kind := cut.get("type", "MonoCut")) not in ("MonoCut", "Cut"):
+        elif (kind := cut.get("type", "MonoCut")) not in ("MonoCut", "Cut"):
             yield f"{cuts}:{line}: utterance {cut.get('id')}: a {kind}; expected one recording"
-        elif cut is not None:
+        else:
             said = cut.get("supervisions") or [{}]
             row = {"id": str(cut.get("id")), "audio_filepath": str(cut.get("id")), "duration": cut.get("duration"),
                    "speaker": said[0].get("speaker") or "",
@@ -307,9 +317,30 @@ def _checked(entry: Entry, stored: Stored) -> Found:
     )  # fmt: skip
 
 
-def _json(content: str, place: str) -> dict[str, Any] | str:
+def _lines(name: str) -> Iterator[tuple[int, bytes | str]]:
+    """The lines of a file here or in a store that are not blank, by number; last why what follows cannot be read."""
+    content, problem = stores.whole(name), ""
+    if name.endswith(".gz"):
+        parts, unpacked = [], zlib.decompressobj(31)
+        try:
+            for at in range(0, len(content), BLOCK):  # what comes before damage is used
+                parts.append(unpacked.decompress(content[at : at + BLOCK]))
+            problem = "" if unpacked.eof else "cut short"
+        except zlib.error as error:
+            problem = str(error)
+        content = b"".join(parts)
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines[:-1] if problem else lines, start=1):
+        if line.strip():
+            yield number, line
+    if problem:
+        yield len(lines), f"{name}: damaged ({problem}): what begins at line {len(lines)} is left out"
+
+
+def _json(content: bytes, place: str) -> dict[str, Any] | str:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         return f"{place}: not JSON ({error})"
-    return found if isinstance(found, dict) else f"{place}: found {short(content)}; expected an object"
+    told = short(content.decode("utf-8", "replace"))
+    return found if isinstance(found, dict) else f"{place}: found {told}; expected an object"

@@ -22,7 +22,7 @@ class Member(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A place where a header should be and none is, and where the next good one is, or the end."""
+    """A place where a header or the end should be and none is, and where the next good one is, or the end."""
 
     start: int
     end: int
@@ -74,13 +74,13 @@ def members(read: Callable[[int, int], bytes], total: int) -> Iterator[Member | 
             prefix = _text(header[345:500]) if header[257:263] == b"ustar\0" else ""
             own = _text(header[:100])
             if start + size > total:
-                yield Damage(at, total)
-                return
+                break
             yield Member(name or (f"{prefix}/{own}" if prefix else own), start, size)
             name, sizes = "", {}
         else:
             name, sizes = "", {}
         at = start + -(-size // BLOCK) * BLOCK
+    yield Damage(min(at, total), total)  # no end: the archive was cut short, be it between two members
 
 
 def _is_more(read: Callable[[int, int], bytes], at: int, total: int) -> bool:

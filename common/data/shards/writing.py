@@ -53,11 +53,14 @@ def write(
     """
     out.mkdir(parents=True, exist_ok=True)
     sizes = _sizes(utterances, codec)
-    order = np.random.default_rng(seed).permutation(len(utterances))
+    also = _also(utterances)
+    rows = np.setdiff1d(np.arange(len(utterances)), [row for rows in also.values() for row in rows])
+    order = np.random.default_rng(seed).permutation(rows)
     numbers = np.minimum(sizes[order].cumsum() - sizes[order], sizes.sum()) // shard_bytes
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(order)]
     made_of = hashlib.sha256(repr((digest(utterances)["hash"], codec, rate, shard_bytes, seed)).encode()).hexdigest()
-    jobs = [(number, order[a:b]) for number, (a, b) in enumerate(itertools.pairwise(cuts))]
+    parts = [order[a:b].tolist() for a, b in itertools.pairwise(cuts)]
+    jobs = [(number, {row: also.get(row, []) for row in part}) for number, part in enumerate(parts)]
     one = partial(_write_shard, utterances, out, made_of, codec, rate)
     if workers > 1:
         with ProcessPoolExecutor(workers) as pool:
@@ -75,6 +78,16 @@ def write(
     return problems
 
 
+def _also(utterances: Utterances) -> dict[int, list[int]]:
+    """Rows of recordings that have several texts, such as translations: of the first all others."""
+    known = (hash((str(u.audio), u.offset_seconds, u.seconds)) for u in utterances)
+    _, first, number = np.unique(np.fromiter(known, np.int64, len(utterances)), return_index=True, return_inverse=True)
+    found: dict[int, list[int]] = {}
+    for row in np.flatnonzero(first[number] != np.arange(len(utterances))).tolist():
+        found.setdefault(int(first[number[row]]), []).append(row)
+    return found
+
+
 def _sizes(utterances: Utterances, codec: Codec) -> np.ndarray:
     """About the bytes of each, by which they are shared out: of the list alone, as all processes know it."""
     found = np.maximum(1, (utterances.seconds * _BYTES_A_SECOND).astype(np.int64))
@@ -83,7 +96,12 @@ def _sizes(utterances: Utterances, codec: Codec) -> np.ndarray:
 
 
 def _write_shard(
-    utterances: Utterances, out: Path, made_of: str, codec: Codec, rate: int | None, job: tuple[int, np.ndarray]
+    utterances: Utterances,
+    out: Path,
+    made_of: str,
+    codec: Codec,
+    rate: int | None,
+    job: tuple[int, dict[int, list[int]]],
 ) -> dict[str, Any]:
     """What its index says of a shard, which is written unless it is there already."""
     number, rows = job
@@ -96,20 +114,21 @@ def _write_shard(
         pass
     builder, kept, problems = Builder(out), [], []
     with written_whole(path) as file:
-        for row in rows.tolist():
+        for row, others in rows.items():
             utterance = utterances[row]
             try:
                 content = _content(utterance, codec, rate)
                 info = waveform.info(waveform.Held(content, str(utterance.audio)))
             except (waveform.AudioError, StoreError, OSError) as error:
-                problems.append(f"utterance {utterance.id}: {error}")
+                problems += [f"utterance {utterances[each].id}: {error}" for each in (row, *others)]
                 continue
             name = f"{row:09d}"
             start = write_member(file, name + _suffix(content), content)
             write_member(file, f"{name}.json", _described(utterance, info.seconds))
             audio = Stored(path.name, start, len(content), crc32(content))
-            builder.add(replace(utterance, audio=audio, offset_seconds=None))
-            kept.append(row)
+            for each in (row, *others):
+                builder.add(replace(utterances[each], audio=audio, offset_seconds=None))
+                kept.append(each)
         write_end(file)
     about = {"name": path.name, "bytes": path.stat().st_size, "sha256": _sha256(path), "made_of": made_of,
              "rows": kept, "problems": problems, "relative": True}  # fmt: skip

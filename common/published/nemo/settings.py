@@ -33,30 +33,28 @@ class NemoSettings:
         """A setting that is a whole number, at least `least`, and no larger than any model could have it."""
         value = self.take(key, default)
         if type(value) is not int or not least <= value <= most:
-            raise CheckpointError(
-                f"{self.source}: {self._full(key)} = {value!r}: expected a whole number from {least} to {most}"
-            )
+            raise self._refused(key, f"{value!r}: expected a whole number from {least} to {most}")
         return value
 
     def real(self, key: str, default: Any = _NO_DEFAULT) -> float:
         """A setting that is a number, of at least 0."""
         value = self.take(key, default)
         if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:
-            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected a number of at least 0")
+            raise self._refused(key, f"{value!r}: expected a number of at least 0")
         return float(value)
 
     def numbers(self, key: str) -> tuple[int, ...]:
         """A setting that is a list of whole numbers."""
         value = self.take(key)
         if not isinstance(value, list) or not all(type(n) is int for n in value):
-            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected whole numbers")
+            raise self._refused(key, f"{value!r}: expected whole numbers")
         return tuple(value)
 
     def flag(self, key: str, default: bool) -> bool:
         """A setting that is true or false."""
         value = self.take(key, default)
         if not isinstance(value, bool):
-            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r}: expected true or false")
+            raise self._refused(key, f"{value!r}: expected true or false")
         return value
 
     def choice(self, key: str, default: Any, choices: Mapping[Any, Any]) -> Any:
@@ -65,17 +63,13 @@ class NemoSettings:
         try:
             return choices[value]
         except (KeyError, TypeError):
-            known = " or ".join(map(repr, choices))
-            raise CheckpointError(
-                f"{self.source}: {self._full(key)} = {value!r} is not known; expected {known}"
-            ) from None
+            raise self._refused(key, f"{value!r} is not known; expected {' or '.join(map(repr, choices))}") from None
 
     def expect(self, key: str, *values: Any) -> None:
         """A setting whose other values would mean a model that is not built here; absent and null are the first."""
         value = self.take(key, values[0])
         if value not in values:
-            known = " or ".join(map(repr, values))
-            raise CheckpointError(f"{self.source}: {self._full(key)} = {value!r} is not known; expected {known}")
+            raise self._refused(key, f"{value!r} is not known; expected {' or '.join(map(repr, values))}")
 
     def of_class(self, *names: str) -> None:
         """Raises CheckpointError unless the class that it is a section of, if it names one, is one of `names`.
@@ -84,9 +78,7 @@ class NemoSettings:
         """
         found = self.take("_target_", names[0])
         if str(found).rpartition(".")[2] not in names:
-            raise CheckpointError(
-                f"{self.source}: {self._full('_target_')} = {found!r} is not known; expected {' or '.join(names)}"
-            )
+            raise self._refused("_target_", f"{found!r} is not known; expected {' or '.join(names)}")
 
     def section(self, key: str) -> "NemoSettings":
         """The settings under one of these."""
@@ -102,6 +94,9 @@ class NemoSettings:
         left = [self._full(key) for key, value in self._left.items() if value not in (None, False)]
         if left:
             raise CheckpointError(f"{self.source}: {', '.join(left[:5])}: a setting that is not known")
+
+    def _refused(self, key: str, why: str) -> CheckpointError:
+        return CheckpointError(f"{self.source}: {self._full(key)} = {why}")
 
     def _full(self, key: str) -> str:
         return f"{self.name}.{key}" if self.name else key

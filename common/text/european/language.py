@@ -44,6 +44,10 @@ class Language:
         """A pattern of all that is written of some kinds."""
         return either({written for kind in kinds for written in self.rows[kind]}) or "(?!)"
 
+    def firsts(self, kind: str) -> str:
+        """What is written of a kind begins with one of these."""
+        return "".join({written[0] for written in self.rows[kind]})
+
     @cached_property
     def shorts(self) -> dict[str, list[SpokenForm]]:
         """What a short form may stand for, by how it is written, without its spaces."""
@@ -120,6 +124,12 @@ class Language:
         return frozenset(self.said("gender", "label").split())
 
     @cached_property
+    def of_months(self) -> re.Pattern[str]:
+        """What stands behind a day: a month, and other days before it."""
+        months = either([*self.listed("months"), *self.rows["month"]]) or "(?!)"
+        return re.compile(rf"(?:\s?[-–,]\s?\d{{1,2}}|\s[^\W\d_]{{1,2}}\s\d{{1,2}})*\s(?:de\s)?(?:{months})(?!\w)")
+
+    @cached_property
     def abbreviated(self) -> re.Pattern[str]:
         """What ends in an abbreviation that a sentence goes on behind."""
         last = {"usw.", "etc.", "ecc.", "enz.", "EE. UU.", "Jh."}
@@ -159,11 +169,6 @@ def _language(code: str) -> Language:
 # ---------------------------------------------------------------------------------------------------------------------
 # Ends of sentences
 
-_STARTERS = re.compile(
-    "(?:der|die|das|ein|eine|er|sie|es|wir|ich|ihr|dann|da|doch|aber|und|oder|so|auch|nun|als|wenn|am|im|in|an|auf|danach"
-    "|jetzt|hier|dort|nach|vor|bei|mit|wer|was|wo|wie|warum|ja|nein|man|dies|diese|dieser|den|dem|zum|zur|vom)",
-    re.IGNORECASE,
-)
 _AHEAD_OF_ANOTHER = re.compile(r"\s*\w+\s\d{1,2}\.")
 
 
@@ -177,7 +182,9 @@ def is_ordinal(before: str, word: str, name: str, after: str = "") -> bool:
         return True
     if code not in WITH_ORDINAL_DOT or not re.search(r"(?<![\w.,:])\d{1,2}\.\Z", before[-8:]):
         return False
-    return not _STARTERS.fullmatch(word) if code == "de" else not word[:1].isupper()
+    language = language_of(name)
+    starters = language.said("class", "starter").split() if language else ()
+    return word.lower() not in starters if code == "de" else not word[:1].isupper()
 
 
 def is_abbreviation(before: str, name: str, after: str = "") -> bool:

@@ -14,6 +14,15 @@ Forms = dict[str, str]
 """Words by the names of their parts for the model."""
 
 
+_NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]{1,30}(?:-[^\W\d_]{1,12})?)(?![\w'’])")
+
+
+def noun_behind(text: str, position: int) -> str:
+    """The word behind a place, "" where there is none."""
+    noun = _NOUN.match(text, position)
+    return noun[1] if noun else ""
+
+
 @lru_cache(maxsize=4096)
 def gender(noun: str, language: Language) -> str:
     """m, f or n; "stop" for a word that is no noun."""
@@ -147,18 +156,18 @@ def ordinals(number: int, language: Language, kind: str = "m") -> Forms:
     return {"ordinal": re.sub(r"o\b", "a", said) if kind == "f" and code in ("es", "it", "pt") else said}
 
 
-def genitive(number: int, language: Language) -> str | None:
-    """The ordinal number of a day or year in the genitive, as dates have it in Russian and Polish; None elsewhere."""
+def declined(number: int, language: Language) -> list[str]:
+    """The ordinal number of a day, a year or a century in the genitive and the locative of Russian and Polish."""
     code = language.code
     if code not in ("ru", "pl") or not (said := in_words(number, code, "ordinal")):
-        return None
+        return []
     if code == "ru":
-        return re.sub(r"(?:третий|[ыо]й)\Z", lambda end: "третьего" if end[0] == "третий" else "ого", said)
+        of = re.sub(r"(?:третий|[ыо]й)\Z", lambda end: "третьего" if end[0] == "третий" else "ого", said)
+        return [of, re.sub(r"ьего\Z", "ьем", re.sub(r"ого\Z", "ом", of))]
     *rest, ten, one = ["", "", *said.split()]
-    declined = [
-        re.sub(r"y\Z", "ego", re.sub(r"i\Z", "iego", word)) if word != "tysięcy" else word for word in (ten, one)
-    ]
-    return " ".join(word for word in (*rest, *declined) if word)
+    both = [re.sub(r"y\Z", "ego", re.sub(r"i\Z", "iego", word)) if word != "tysięcy" else word for word in (ten, one)]
+    of = " ".join(word for word in (*rest, *both) if word)
+    return [of, re.sub(r"(i?)ego\b", lambda end: "im" if end[1] else "ym", of)]
 
 
 def year(number: int, language: Language) -> str:
@@ -167,5 +176,5 @@ def year(number: int, language: Language) -> str:
     if code == "nl" and 1100 <= number < 2000:
         rest = number % 100
         return f"{number // 100} {rest}" if rest > 9 else f"{number // 100}honderd" if not rest else str(number)
-    said = in_words(number, "de", "year") if code == "de" else genitive(number, language)
+    said = in_words(number, "de", "year") if code == "de" else "".join(declined(number, language)[:1])
     return said or str(number)

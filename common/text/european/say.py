@@ -4,7 +4,6 @@ Each function yields the readings of one match of a shape. What is None stands f
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
 from common.text.european.language import Language, without_article
@@ -12,9 +11,10 @@ from common.text.european.numbers import (
     Forms,
     agreed,
     counted,
+    declined,
     figures,
     gender,
-    genitive,
+    noun_behind,
     of_many,
     ordinals,
     year,
@@ -23,17 +23,9 @@ from common.text.numbers import in_words
 from common.text.roman import is_roman, roman
 from common.text.shapes import Readings, reading
 
-_NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]{1,30}(?:-[^\W\d_]{1,12})?)(?![\w'’])")
-
 
 def _each(forms: Forms) -> Readings:
     return (reading(parts, said) for parts, said in forms.items())
-
-
-def noun_behind(text: str, position: int) -> str:
-    """The word behind a place, "" where there is none."""
-    noun = _NOUN.match(text, position)
-    return noun[1] if noun else ""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -57,14 +49,14 @@ def number(m: re.Match[str], language: Language) -> Readings:
         yield from _each(dict(zip(parts, _BEFORE_ADJECTIVES[adjective[1]], strict=True)))
     elif noun:
         yield from _each({part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"})
-    if value == 1 and code in _FIRST and noun.lower() in language.listed("months"):
+    if value == 1 and code in _FIRST and language.of_months.match(m.string, m.end()):
         yield reading("day", _FIRST[code])
     if len(written) == 4 and code in ("de", "nl") and 1100 <= value < 2000 and (said := year(value, language)) != plain:
         yield reading("year", said)
     if (len(written) > 2 or written[0] == "0") and written.isdecimal():
         yield reading("digits", " ".join(plain))
-    if code in ("ru", "pl") and 0 < value < 32 and (of := genitive(value, language)):
-        yield reading("day", of)
+    if 0 < value < 32 and language.of_months.match(m.string, m.end()):
+        yield from (reading("day", said) for said in declined(value, language)[:1])
 
 
 _FIRST = {"fr": "premier", "it": "primo", "pt": "primeiro"}  # of a month
@@ -158,15 +150,14 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
         yield reading("roman", str(value) + ("." if ending == "." else ""))
     if (ending and code == "de") or ending not in ("", "."):
         for parts, said in ordinals(value, language, "f" if ending == "re" else "m").items():
-            articles = {"": ("der ", "die "), "n": ("des ",)}.get(parts[8:], ())
-            yield from (
-                reading(f"king {article.strip()} {parts}", article + said) for article in articles if code == "de"
-            )
+            for article in {"": ("der", "die"), "n": ("des",)}.get(parts[8:], ()) if code == "de" else ():
+                yield reading(f"king {article} {parts}", f"{article} {said}")
             yield reading(parts, said)
     elif code != "de":
         article = {"nl": "de ", "sv": "den "}.get(code, "")
         if value > int(language.said("say", "kings") or 99):  # Alfonso trece
             return
+        yield from (reading("roman in", said) for said in declined(value, language)[1:])  # w XIX w.
         for said in dict.fromkeys(form for kind in "mf" for form in ordinals(value, language, kind).values()):
             yield reading("king f" if said[-1:] == "a" else "king", article + said + ending)
 
@@ -193,16 +184,15 @@ def scaled(m: re.Match[str], language: Language) -> Readings:
 def per(m: re.Match[str], language: Language) -> Readings:
     """/kg, /Tag"""
     between, unit = language.said("say", "per"), m[1].rstrip(".")
-    is_italian = language.code == "it"
     names = [row[0] for kind in ("per", "unit") for row in language.rows[kind].get(unit, ())] or [""]
     for name in names:
         forms = name.split("/")
         one = forms[0].split(" ", 1)[-1] if len(forms) == 4 and language.code == "pl" else ""
         one = one or (forms[1] if len(forms) == 4 else without_article(forms[0]) if len(forms) > 1 else name)
         one = one or unit
-        if is_italian:  # al mese, all'ora, a persona
-            between = "all'" if one[0] in "aeiou" else "al " if gender(one.split()[0], language) == "m" else "a "
-        yield reading("per", f"{between.rstrip()} {one}".replace("' ", "'"))
+        if language.code == "it":  # al mese, all'ora, a persona
+            between = "all'" if one[0] in "aeiou" else "al" if gender(one.split()[0], language) == "m" else "a"
+        yield reading("per", f"{between} {one}".replace("' ", "'"))
 
 
 def amount(m: re.Match[str], language: Language) -> Readings:
@@ -290,21 +280,17 @@ def date(m: re.Match[str], language: Language) -> Readings:
         return
     first = _FIRST.get(language.code) if day == 1 else None
     ranked = in_words(day, "sv", "ordinal") if language.code == "sv" else None
-    said_day = first or genitive(day, language) or ranked or str(day)
+    said_day = first or "".join(declined(day, language)[:1]) or ranked or str(day)
     form = language.said("say", "date")
     form = form if m["year"] else re.sub(r"(?: de)? \{year\}.*", "", form)
     yield reading("date", form.format(day=said_day, month=names[month - 1], year=said_year))
 
 
 def days(m: re.Match[str], language: Language) -> Readings:
-    """12 мая, 1985 r., 2020 г."""
-    said = genitive(int(m[1]), language)
-    if said and language.code == "pl":
-        yield reading("year", f"{said} roku")
-        yield reading("year in", re.sub(r"(i?)ego\b", lambda end: "im" if end[1] else "ym", said) + " roku")
-    elif said:
-        yield reading("year", f"{said} года")
-        yield reading("year in", re.sub(r"ьего\Z", "ьем", re.sub(r"ого\Z", "ом", said)) + " году")
+    """1985 r., 2020 г."""
+    names = ("roku", "roku") if language.code == "pl" else ("года", "году")
+    for parts, said, name in zip(("year", "year in"), declined(int(m[1]), language), names, strict=False):
+        yield reading(parts, f"{said} {name}")
 
 
 def month(m: re.Match[str], language: Language) -> Readings:
@@ -317,96 +303,7 @@ def month(m: re.Match[str], language: Language) -> Readings:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Fractions and signs
-
-
-def fraction(m: re.Match[str], language: Language) -> Readings:
-    """1/2, 2/3 der Gäste, 8/10 Punkten, 1 1/2 Std., 3/4 l"""
-    whole, unit = m["whole"] or "", m["unit"] or ""
-    parts = (m["top"], m["bottom"]) if m["top"] else unicodedata.normalize("NFKC", m["sign"]).split("\u2044")
-    top, bottom = map(int, parts)
-    forms = language.rows["unit"].get(unit, [[""]])[0][0].split("/")
-    one, many = (without_article(forms[0]) if len(forms) > 1 else forms[0]), forms[-1]
-    if not unit:
-        yield from _plain_fraction(m, top, bottom, language)
-        one = many = noun_behind(m.string, m.end())
-    if not 0 < top < bottom or "{}" in many or not one:
-        return
-    if not unit:
-        if whole and (top, bottom) == (1, 2) and language.code == "de":
-            yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb")
-        if (top, bottom) == (1, 2) and (half := language.said("half", gender(one, language))) and not whole:
-            yield reading("half", half)
-            yield reading("half bare", without_article(half))
-        return
-    if whole:
-        yield from _mixed(whole, top, bottom, one, many, forms[0], language)
-    elif (top, bottom) == (1, 2):
-        yield reading(
-            "half", f"{language.said('half', gender(one.split()[0], language)) or language.said('half', 'm')} {one}"
-        )
-    elif part := _part(top, bottom, language):
-        yield reading(
-            "fraction",
-            re.sub(
-                r"\bde (?=h?[aeiou])",
-                "d'" if language.code == "fr" else "de ",
-                f"{part} {language.said('say', 'of parts')}{one}",
-            ),
-        )
-
-
-def mixed(m: re.Match[str], language: Language) -> Readings:
-    """2 1/2 tasses → 2 tasses et demie"""
-    whole, noun = m["whole"], m["noun"]
-    if half := language.said("half behind", gender(noun, language)):
-        one = noun.removesuffix("s") if whole == "1" else noun
-        said = agreed(int(whole), one, language).get("agreed", whole)
-        yield reading("half", f"{said} {one} {half}".replace("' ", "'"))
-
-
-def _plain_fraction(m: re.Match[str], top: int, bottom: int, language: Language) -> Readings:
-    if m["whole"]:
-        return
-    if of := language.said("say", "out of"):
-        yield reading("outof", f"{top} {of} {bottom}")
-    for kind in "mf" if (top, bottom) == (1, 2) else "":  # un an et 1/2
-        if half := language.said("half behind", kind):
-            yield reading(f"half behind {kind}", half.partition(" ")[2])
-    if 0 < top < bottom:
-        if language.code == "de" and bottom > 2:
-            part = (in_words(bottom, "de", "ordinal") or "").removesuffix("e") + "el"
-            yield reading("fraction", f"{'ein' if top == 1 else top} {part[0].upper() + part[1:]}")
-        elif said := language.said("fraction", f"{top}/{bottom}") or _part(top, bottom, language):
-            yield reading("fraction", said)
-
-
-def _mixed(whole: str, top: int, bottom: int, one: str, many: str, first: str, language: Language) -> Readings:
-    code = language.code
-    if (top, bottom) != (1, 2):
-        if code == "de" and (part := language.said("part", str(bottom))):
-            number_of, tops = in_words(int(whole), "de", "cardinal"), in_words(top, "de", "cardinal")
-            yield reading("fraction", f"{number_of} {tops} {part} {many}")
-        return
-    if code == "de":
-        yield reading("half", f"{'ein' if whole == '1' else in_words(int(whole), 'de', 'cardinal')}einhalb {many}")
-    elif half := language.said("half behind", gender(one.split()[0], language)):
-        yield reading("half", f"{first if whole == '1' else f'{whole} {many}'} {half}")
-    elif half := language.said("say", "and a half"):
-        yield reading("half", f"{whole} {half} {many}")
-
-
-_ONE_PART = {"de": "ein", "fr": "un", "es": "un", "it": "un", "pt": "um", "nl": "een", "sv": "en"}
-_MANY_PARTS = {"it": "i", "fr": "s", "es": "s", "pt": "s"}
-
-
-def _part(top: int, bottom: int, language: Language) -> str:
-    """drei Viertel, tres cuartos"""
-    code, part = language.code, language.said("part", str(bottom))
-    if top == 1 or not part:
-        return f"{_ONE_PART[code]} {part}" if part else ""
-    several = part[:-1] + "i" if code == "it" else part if part.endswith("s") else part + _MANY_PARTS.get(code, "")
-    return f"{top} {several}"
+# Signs
 
 
 def sign(m: re.Match[str], language: Language) -> Readings:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from functools import cache
 
 from common.text.choose import Proposal, SpokenForm
-from common.text.european import say
+from common.text.european import fractions, say
 from common.text.european.language import WITH_ORDINAL_DOT, Language
-from common.text.european.numbers import gender
+from common.text.european.numbers import gender, noun_behind
 from common.text.shapes import TokenShape, matched, shape
 
 _GROUPS = r"\d{1,3}(?:[ \u00a0\u202f'’]\d{3}){1,5}"
@@ -16,11 +16,6 @@ _NUMBER = rf"(?:(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d))(?:,\d{{1,9}}(?!\d))?|\d{
 _AMOUNT = rf"(?P<whole>(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d)|\d{{1,15}}))(?:[.,](?P<cents>\d{{1,2}}(?!\d)|[-–—]+))?"
 _DATE = r"(?P<day>\d{1,2})(?P<mark>[./-])(?P<month>\d{1,2})(?P=mark)(?P<year>\d{4}%s)(?![\d/])"
 _HOUR = r"(?P<hour>\d{1,2})(?::|%s)(?P<minute>[0-5]\d)(?![\d:]|\.\d)"
-_HOURS = {
-    "de": (r"\.", r"(?:\s?(?:Uhr|h)\b)?"), "fr": (r"\s?h\s?", r"(?:\s?(?:h|min)(?!\w))?"),
-    "es": (r"\s?h\s?|\.", r"(?:\s?(?:h|hs|hrs|horas)\b\.?)?"), "it": (r"\.|h", ""), "pt": (r"\s?h\s?", r"(?:\s?h\b)?"),
-    "nl": (r"\.", r"(?:\s?(?:uur|u)\b)?"), "sv": (r"\.", ""), "pl": (r"\.", ""),
-}  # fmt: skip
 _PARTS = "½⅓⅔¼¾"
 _ELECTRONIC = shape(
     "electronic",
@@ -34,15 +29,20 @@ _MAY_BE_ELECTRONIC = re.compile(r"\w@\w|://|www\.")
 def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShape, ...]]:
     """The shapes that begin with a digit, and those of signs and letters."""
     code, scales = language.code, language.names("scale")
-    between, behind = _HOURS.get(code, ("(?!)", ""))
+    between, behind = language.said("hours", "between") or "(?!)", language.said("hours", "behind")
     currencies = language.names("currency")
     scale = rf"(?:\s?(?P<scale>{scales})(?![\w]))?"
-    money = shape("money", rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?", say.amount)
+    money = shape(
+        "money",
+        rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?",
+        say.amount,
+        begins=f"UF{language.firsts('currency')}",
+    )
     fraction = shape(
         "fraction",
         rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?(?:(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})(?![\w/])|"
         rf"(?P<sign>[{_PARTS}]))(?:\s?(?P<unit>{language.names('unit')})(?!\w))?",
-        say.fraction,
+        fractions.fraction,
         f"/{_PARTS}",
     )
     found = [
@@ -60,7 +60,7 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
         shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/"),
         shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ","),
         fraction,
-        shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", say.mixed, "/½"),
+        shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", fractions.mixed, "/½"),
         shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, "x×"),
         shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " "),
     ]  # fmt: skip
@@ -79,10 +79,15 @@ def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShap
         found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "гr"))
     others = (
         money,
-        shape("telephone", r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)", say.telephone),
+        shape(
+            "telephone",
+            r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)",
+            say.telephone,
+            begins="+(",
+        ),
         shape("per", rf"/\s?((?:{language.names('unit', 'per')})|[^\W\d_]{{3,20}})(?!\w)", say.per, "/"),
-        shape("sign", rf"(?:{language.names('sign')})", say.sign),
-        fraction,
+        shape("sign", rf"(?:{language.names('sign')})", say.sign, begins=language.firsts("sign")),
+        fraction._replace(begins=_PARTS),
     )
     return tuple(found), others
 
@@ -142,7 +147,7 @@ def _features(proposals: list[Proposal], text: str, language: Language) -> list[
     """With what the language and the noun behind tell."""
     found = []
     for stop, own, readings in proposals:
-        noun = say.noun_behind(text, stop)
+        noun = noun_behind(text, stop)
         about = [language.code, *([f"g={gender(noun, language)}"] if noun else [])]
         found.append(Proposal(stop, [*own, *about, *(f"{own[0]} {name}" for name in about)], readings))
     return found

@@ -83,7 +83,7 @@ _BESIDE_SIGN = re.compile(rf"[{HAN}\d]")
 _LETTERS = re.compile(rf"([{HAN}{PUNCTUATION}]+)|(?<![A-Za-z\d])[^\W\d_{HAN}]{{2,}}+(?!\s?\d)")
 """Chinese, and words of other languages that are no names with a number."""
 _WITHIN = re.compile(r"(?<![A-Za-z\d])[A-Za-z][A-Za-z\d-]*\Z|\d\.\Z")
-_ENDS_IN_LETTERS = re.compile(r"\d{1,2}[A-Z]{1,2}(?![A-Za-z\d])")
+_ENDS_IN_LETTERS = re.compile(r"\d{1,4}(?:\.\d)?[A-Z]{1,2}(?![A-Za-z\d])")
 _MEMORY: Memory = {}
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from common import config
 from common.features import TTS, LogMelConfig
-from common.runs.checkpoint import CheckpointError, contents
-from fastpitch.acoustic.checkpoints.imported import Imported
+from common.runs.checkpoint import CheckpointError, Imported, contents
 from fastpitch.acoustic.config import Config, ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.front.symbols import TextConfig, TextProcessor
@@ -52,7 +51,7 @@ _FEATURES = {
 }
 
 
-def read(state: dict[str, Any], path: Path) -> Imported:
+def read(state: dict[str, Any], path: Path) -> Imported[Config]:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError."""
     if not isinstance(state.get("state_dict"), dict) or not isinstance(state.get("config"), dict):
         raise CheckpointError(

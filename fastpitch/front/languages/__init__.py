@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 Cleaners = Literal["english_cleaners_v2", "english_cleaners", "transliteration_cleaners", "basic_cleaners", "none"]
 
-
 ESPEAK_SYMBOLS = "espeak_1"
 """The symbol set of `espeak.py`, with its version."""
 

@@ -6,13 +6,13 @@ read off the weights, and what leaves no trace there (rates, dilations) is that 
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
 from common import config
 from common.config import ConfigError
-from common.runs.checkpoint import CheckpointError, own_description
+from common.runs.checkpoint import CheckpointError, Imported, own_description
 from fastpitch.vocoders.config import HifiganRun
 from fastpitch.vocoders.networks.config import HifiganConfig
 
@@ -30,22 +30,12 @@ _DILATIONS = {("1", 3): (1, 3, 5), ("2", 3): (1, 2), ("2", 5): (2, 6), ("2", 7):
 _FLAT_BLOCK = re.compile(r"resblocks\.(\d+)\.(convs\w*\..*)")
 
 
-class Imported(NamedTuple):
-    """A generator's weights under this repository's names, those of its moving average, its configuration.
-
-    `delay_samples`: its audio comes so much later than the centres of the mel frames it is given.
-    """
-
-    weights: dict[str, Tensor]
-    ema: dict[str, Tensor] | None
-    config: HifiganRun
-    delay_samples: int = 0
-
-
-def read(state: dict[str, Any], path: Path) -> Imported:
-    """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError."""
+def read(state: dict[str, Any], path: Path) -> Imported[HifiganRun]:
+    """What the loaded checkpoint `state` holds of a generator; `path` is for messages. Raises CheckpointError."""
     if state.get("format") == FORMAT:
-        return _own(state, path)
+        with own_description(path):
+            own = config.build(HifiganRun, state["config"], str(path))
+            return Imported(state["generator"], state["generator_ema"], own)
     weights = state.get("generator")
     if not isinstance(weights, dict):
         raise CheckpointError(
@@ -87,13 +77,16 @@ def is_checkpoint(state: dict[str, Any]) -> bool:
     return state.get("format") == FORMAT or "generator" in state
 
 
-def _own(state: dict[str, Any], path: Path) -> Imported:
-    with own_description(path):
-        own = config.build(HifiganRun, state["config"], str(path))
-        return Imported(state["generator"], state["generator_ema"], own)
+def delay_samples(state: dict[str, Any], cfg: HifiganRun) -> int:
+    """How much later than the centres of its mel frames the audio of a generator comes.
+
+    The published framing has frame t at samples [t hop - 384, t hop + 640): its centre is half a hop later.
+    """
+    is_centred = state.get("format") == FORMAT or (state.get("train_setup") or {}).get("fine_tuning")
+    return 0 if is_centred else cfg.features.hop_samples // 2
 
 
-def _published(state: dict[str, Any], weights: dict[str, Tensor], path: Path) -> Imported:
+def _published(state: dict[str, Any], weights: dict[str, Tensor], path: Path) -> Imported[HifiganRun]:
     weights = _renamed(weights)
     if not any(key.startswith("conv_pre.") for key in weights) or not any(k.startswith("ups.0.") for k in weights):
         raise CheckpointError(
@@ -103,21 +96,8 @@ def _published(state: dict[str, Any], weights: dict[str, Tensor], path: Path) ->
     described = state.get("config") or _read_off(weights, path)
     kernels = len(described["resblock_kernel_sizes"])
     ema = state.get("gen_ema")
-    setup = state.get("train_setup") or {}
-    return Imported(
-        weights=_nested(weights, kernels),
-        ema=_nested(_renamed(ema), kernels) if ema else None,
-        config=_config(described, weights, path),
-        delay_samples=0 if setup.get("fine_tuning") else _half_hop(described),
-    )
-
-
-def _half_hop(described: dict[str, Any]) -> int:
-    """The published framing has frame t at samples [t hop - 384, t hop + 640): its centre is half a hop later."""
-    hop = 1
-    for rate in described["upsample_rates"]:
-        hop *= rate
-    return hop // 2
+    averaged = _nested(_renamed(ema), kernels) if ema else None
+    return Imported(_nested(weights, kernels), averaged, _config(described, weights, path))
 
 
 def _renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:

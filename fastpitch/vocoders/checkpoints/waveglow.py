@@ -1,13 +1,13 @@
 """Reading WaveGlow checkpoints: ours, and those of NVIDIA DeepLearningExamples (FastPitch, Tacotron 2) as they are."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
 from common import config
 from common.config import ConfigError
-from common.runs.checkpoint import CheckpointError, own_description
+from common.runs.checkpoint import CheckpointError, Imported, own_description
 from fastpitch.vocoders.config import WaveglowRun
 from fastpitch.vocoders.networks.config import WaveglowConfig
 
@@ -22,15 +22,7 @@ _PUBLISHED_NAMES = {
 _PUBLISHED_NETWORK_NAMES = {"n_layers": "layers", "kernel_size": "kernel", "n_channels": "channels"}
 
 
-class Imported(NamedTuple):
-    """Weights under this repository's names (the published ones), those of the moving average, the configuration."""
-
-    weights: dict[str, Tensor]
-    ema: dict[str, Tensor] | None
-    config: WaveglowRun
-
-
-def read(state: dict[str, Any], path: Path) -> Imported:
+def read(state: dict[str, Any], path: Path) -> Imported[WaveglowRun]:
     """What the loaded checkpoint `state` holds; `path` is for messages. Raises CheckpointError."""
     if state.get("format") == FORMAT:
         with own_description(path):

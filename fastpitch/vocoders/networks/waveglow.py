@@ -71,7 +71,7 @@ class Waveglow(nn.Module):
             raise ValueError(f"z of shape {tuple(z_BGP.shape)} for mel {tuple(mel_BMT.shape)}; expected {expected}")
         condition_BDP = self._condition(mel_BMT)
         positions_B = None if frames_B is None else frames_B * (self.hop_samples // cfg.group)
-        early = self._puts_out_in_all()
+        early = (cfg.flows - 1) // cfg.early_every * cfg.early_channels
         x_BGP = z_BGP[:, early:]
         for flow, (mix, network) in reversed(list(enumerate(self._flows()))):
             kept, changed = x_BGP.chunk(2, dim=1)
@@ -111,9 +111,6 @@ class Waveglow(nn.Module):
 
     def _puts_out(self, flow: int) -> bool:
         return flow > 0 and flow % self.cfg.early_every == 0
-
-    def _puts_out_in_all(self) -> int:
-        return (self.cfg.flows - 1) // self.cfg.early_every * self.cfg.early_channels
 
 
 class InvertibleConvolution(nn.Module):

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from common.audio import waveform
-from common.data.loading import Failure, batch_loader
+from common.data.loading import Failure, batch_loader, together
 from common.data.manifest import Utterance
 from common.features import LogMel, LogMelConfig
 from common.runs import checkpoint
@@ -106,6 +106,11 @@ class SegmentDataset(Dataset[ClipSegment | Replaced | Failure]):
             if isinstance(other := self.item((index + step) % len(self), epoch), ClipSegment):
                 return Replaced(found, other)
         return Failure(index, f"not one clip can be read: {found.message}", stops=True)
+
+    def __getitems__(self, places: Sequence[int | tuple[int, int]]) -> list[ClipSegment | Replaced | Failure]:
+        """The segments of a batch: what lies in a store is asked for at once."""
+        numbers = (place[1] if isinstance(place, tuple) else place for place in places)
+        return together(self, places, [number % len(self.utterances) for number in numbers])
 
     def item(self, index: int, epoch: int) -> ClipSegment | Failure:
         """Segment `index` in `epoch`, or why it cannot be had."""

@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common.data.manifest import read_sources
+from common.data.manifest import Utterances, read_sources
 from common.features import LogMel
 from common.published import hub
 from common.runs import checkpoint
@@ -33,7 +34,6 @@ DEPENDS_ON = {
     "istft": ("generator", "istft", *_DISCRIMINATORS, *_FEATURES),
     "waveglow": ("model", *_FEATURES),
 }
-
 
 ADOPTED = {
     "hifigan": ("generator", "hifigan", "istft", "features"),
@@ -63,7 +63,7 @@ class Run:
         self.generator = build_generator(cfg, normalized=True).to(device)
         judges = Discriminators(cfg.discriminator).to(device) if isinstance(cfg, HifiganRun) else None
         if start is not None and state is not None and path is not None:
-            weights = start.weights if isinstance(start, hifigan.Imported) else start.ema or start.weights
+            weights = start.ema or start.weights if isinstance(cfg, WaveglowRun) else start.weights
             self._start_from(self.generator, checkpoint.widened(weights), path)
         if judges is not None and directory.saved is None:
             self._start_discriminators(judges, state, path)
@@ -79,7 +79,11 @@ class Run:
         self.full_mel = LogMel(replace(cfg.features, highest_hz=cfg.features.sample_rate / 2)).to(device)
         self.train_set = self._dataset(training=True)
         self.validation = self._dataset(training=False) if cfg.data.validation else None
-        self.epochs = Epochs([0.0] * len(self.train_set), cfg, self.world)  # segments are of one length
+        blocks = Utterances.of(self.train_set.utterances).blocks(cfg.data.order)
+        blocks = None if blocks is None else np.tile(blocks, cfg.data.segments_per_clip)
+        self.epochs = Epochs(
+            np.zeros(len(self.train_set)), cfg, self.world, blocks=blocks
+        )  # segments are of one length
 
     @property
     def learners(self) -> list[Learner]:

@@ -1,5 +1,6 @@
 """Properties of the batches, for any number of utterances, ranks and sizes."""
 
+import itertools
 import subprocess
 import sys
 from collections import Counter
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.data.batching import BatchingError, bucketed_batches, evaluation_batches
+from common.data import batching
+from common.data.batching import Batches, BatchingError, bucketed_batches, evaluation_batches
 from tests.timing import assert_takes_less
 
 durations = st.lists(st.floats(0.1, 16.7), min_size=1, max_size=150)
@@ -165,3 +167,58 @@ def test_the_whole_of_librispeech_takes_a_moment():
     seconds = librispeech_like(281_241)
     for size in ({"batch_size": 64}, {"max_seconds": 1000}):
         assert_takes_less(1, lambda size=size: bucketed_batches(seconds, **size, seed=0, epoch=0, ranks=8, rank=3))
+
+
+BLOCKS = np.repeat(np.arange(5000, dtype=np.uint32) * np.uint32(2654435761), 10)
+"""Of utterances that lie ten by ten."""
+
+
+def in_windows(seconds: np.ndarray, ranks: int, **size) -> list[Batches]:
+    return [
+        bucketed_batches(seconds, **size, seed=1, epoch=2, ranks=ranks, rank=rank, blocks=BLOCKS)
+        for rank in range(ranks)
+    ]
+
+
+def test_in_windows_every_utterance_occurs_once_and_any_number_of_ranks_sees_the_same_global_batches(monkeypatch):
+    monkeypatch.setattr(batching, "WINDOW", 10_000)
+    seconds = librispeech_like(len(BLOCKS))
+    for alone, shared in (({"batch_size": 400}, {"batch_size": 50}), ({"max_seconds": 8000}, {"max_seconds": 1000})):
+        (whole,) = in_windows(seconds, 1, **alone)
+        shares = in_windows(seconds, 8, **shared)
+        if "batch_size" in alone:
+            assert [sorted(batch) for batch in whole] == [
+                sorted(itertools.chain(*step)) for step in zip(*shares, strict=True)
+            ]
+            assert all(len(set(map(len, step))) == 1 for step in zip(*shares, strict=True))
+        for ranks in ([whole], shares):
+            seen = [index for batches in ranks for batch in batches for index in batch]
+            assert len(seen) == len(set(seen)) > len(BLOCKS) - 400
+        for step in zip(*shares, strict=True):
+            assert all(seconds[batch].max() * len(batch) <= 1000 for batch in step) or "batch_size" in alone
+
+
+def test_a_window_has_whole_blocks_of_which_most_are_read_by_one_rank_and_no_others_for_it(monkeypatch):
+    monkeypatch.setattr(batching, "WINDOW", 10_000)
+    seconds = librispeech_like(len(BLOCKS))
+    shares = in_windows(seconds, 8, batch_size=50)
+    of_window = [[{BLOCKS[i] for batch in batches[:25] for i in batch} for batches in shares]]
+    for ranks in of_window:
+        assert len(set.union(*ranks)) <= 1001  # the last one goes on in the next window
+        assert sum(map(len, ranks)) < 2 * len(set.union(*ranks))  # 8 times as many, dealt out by length
+    assert (
+        bucketed_batches(seconds, batch_size=400, seed=1, epoch=3, blocks=BLOCKS)
+        != in_windows(seconds, 1, batch_size=400)[0]
+    )
+
+
+def test_windows_mix_a_corpus_that_lies_in_order_and_cost_few_steps():
+    count = 1 << 18
+    seconds = librispeech_like(count)
+    speakers = np.arange(count) // 200
+    blocks = (np.arange(count) // 10).astype(np.uint32)
+    batches = bucketed_batches(seconds, batch_size=256, seed=0, epoch=0, blocks=blocks)
+    assert np.mean([len(set(speakers[batch])) for batch in batches]) >= 225  # of 1,300 speakers; a full order has 233
+    steps = len(bucketed_batches(seconds, max_seconds=400, seed=0, epoch=0, ranks=16, blocks=blocks))
+    assert steps < 1.07 * seconds.sum() / 400 / 16
+    assert padding(seconds, bucketed_batches(seconds, max_seconds=400, seed=0, epoch=0, blocks=blocks)) < 0.04

@@ -1,3 +1,5 @@
+import pytest
+
 from common.data.sentences import subset_of
 from common.data.sentences_paired import pairs
 
@@ -18,6 +20,7 @@ def test_translations_have_the_gender_the_case_and_the_order_of_german():
     assert {english: found[english] for english in KNOWN} == KNOWN
 
 
+@pytest.mark.slow
 def test_no_two_sentences_have_one_translation_and_no_subset_shares_one_with_another():
     found = {subset: pairs(1500, subset=subset) for subset in SUBSETS}
     for subset, own in found.items():

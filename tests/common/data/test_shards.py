@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import random
 import subprocess
 import sys
 import tarfile
@@ -24,6 +23,7 @@ from common.data.shards.__main__ import main
 from common.data.shards.tar import Damage, members, write_end, write_member
 from common.files import stores
 from common.files.stores import OutageError, Stored, StoreError
+from tests.stores import s3
 
 
 def flac(number: int, seconds: float = 0.1) -> bytes:
@@ -65,6 +65,16 @@ def test_training_from_shards_sees_what_it_sees_from_plain_files(manifest, tmp_p
         assert (shards[i].text, shards[i].speaker, shards[i].id) == (plain[i].text, plain[i].speaker, plain[i].id)
     moved = (tmp_path / "out").rename(tmp_path / "elsewhere")
     assert np.array_equal(SpeechDataset(read_manifest(moved).utterances)[3].samples, ours[3].samples)
+
+
+def test_a_recording_with_several_texts_is_stored_once(manifest, tmp_path):
+    with manifest.open("a") as file:
+        file.write('{"audio_filepath": "audio/3.flac", "duration": 0.16, "text": "Satz", "target_lang": "de"}\n')
+    assert write(manifest, tmp_path / "out") == []
+    plain, shards = read_manifest(manifest).utterances, read_manifest(tmp_path / "out").utterances
+    assert digest(plain)["hash"] == digest(shards)["hash"]
+    assert shards[12].audio == shards[3].audio
+    assert [u.text for u in shards] == [u.text for u in plain]
 
 
 def test_other_programs_read_the_shards(manifest, tmp_path):
@@ -261,6 +271,61 @@ def test_tables_of_hugging_face(tmp_path, kind):
     assert problems == [f"{path}: row 7: utterance u7: has no bytes of audio"]
 
 
+def test_what_archives_lose_is_named_and_the_rest_stays(tmp_path, monkeypatch):
+    members_ = [(f"{i}{suffix}", content) for i in range(4) for suffix, content in ((".flac", flac(i)), (".txt", b"t"))]
+    whole = tar_of(dict(members_), tmp_path / "x.tar").read_bytes()
+    cases = {
+        whole[: whole.index(b"2.flac")]: "cut short, or damaged up to its end",  # between two members
+        whole[: whole.index(b"2.flac") + 700]: "cut short, or damaged up to its end",
+        whole[: whole.index(b"2.txt") + 512] + b"\xff" + whole[whole.index(b"2.txt") + 513 :]: "byte 0xff is not UTF-8",
+    }
+    with (tmp_path / "x.tar").open("wb") as file:
+        for name, content in (*members_[:4], *members_[2:4]):
+            write_member(file, name, content)
+        write_end(file)
+    cases[(tmp_path / "x.tar").read_bytes()] = "1.txt is in it twice"
+    for content, message in cases.items():
+        (tmp_path / "x.tar").write_bytes(content)
+        stores._opened.cache_clear()
+        found, problems = indexed(tmp_path / "x.tar")
+        assert len(found) in (2, 3), message
+        assert any(message in problem for problem in problems), problems
+    monkeypatch.chdir(tmp_path)
+    found, _ = indexed("x.tar")
+    assert found[0].audio.file == f"{tmp_path}/x.tar"  # also from another folder
+    with pytest.raises(ManifestError, match="stands for 10,000,000,000 names; expected at most"):
+        indexed("audio_{0..9999999999}.tar")
+
+
+def test_recordings_of_one_id_in_several_archives_are_told_apart(tmp_path, capsys):
+    for name in ("a", "b"):
+        tar_of({"same.flac": flac(ord(name)), "same.txt": b"t"}, tmp_path / f"{name}.tar")
+    assert main(["index", str(tmp_path / "{a,b}.tar"), "--out", str(tmp_path / "i")]) == 0
+    assert [u.id for u in read_manifest(tmp_path / "i").utterances] == ["a/same@512", "b/same@512"]
+    assert capsys.readouterr().out.endswith("2 utterances, 0.00 h, 0 problems\n")
+
+
+def test_damaged_lists_lose_their_own_lines(tmp_path):
+    cuts = [{"id": f"c{i}", "duration": 0.1, "supervisions": [{"text": str(i)}]} for i in range(200)]
+    lines = "\n".join(map(json.dumps, cuts)).encode()
+    tar_of({f"c{i}.flac": flac(1) for i in range(200)}, tmp_path / "recording.000000.tar")
+    packed = gzip.compress(lines)
+    for name, content, count, message in (
+        ("cuts.000000.jsonl", lines.replace(b'"7"', b'"\xff"'), 199, "cuts.000000.jsonl:8: not JSON"),
+        ("cuts.000000.jsonl.gz", packed[:-40], None, r"damaged (cut short): what begins at line"),
+        ("cuts.000000.jsonl.gz", packed[:-60] + b"\xff" * 20 + packed[-40:], None, "damaged (Error -"),
+    ):
+        for path in tmp_path.glob("cuts.*"):
+            path.unlink()
+        (tmp_path / name).write_bytes(content)
+        found, problems = indexed(tmp_path)
+        expected = [f"c{i}" for i in range(200) if i != 7 or count is None]
+        assert [u.id for u in found] == expected[: len(found)]
+        assert len(found) == (count or len(found)) > 50
+        assert len(problems) == 1
+        assert message in problems[0]
+
+
 def test_archives_of_kaldi(tmp_path):
     wave = io.BytesIO()
     soundfile.write(wave, np.zeros(1600), 16000, format="WAV", subtype="PCM_16")
@@ -331,39 +396,20 @@ def test_a_store_is_asked_again_and_one_that_stays_silent_ends_the_run(monkeypat
 
 @pytest.mark.slow
 def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monkeypatch):
-    s3fs, server = pytest.importorskip("s3fs"), pytest.importorskip("moto.server")
-    from moto.server import ThreadedMotoServer
-
     write(manifest, tmp_path / "out")
-    running = ThreadedMotoServer(port=0)
-    running.start()
-    assert server
-    try:
-        endpoint = "http://{}:{}".format(*running.get_host_and_port())
-        for name, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_ENDPOINT_URL", endpoint)):
-            monkeypatch.setenv(name, value)
-        store = s3fs.S3FileSystem(endpoint_url=endpoint, key="x", secret="x")
-        store.mkdir("corpus")
-        for path in (tmp_path / "out").glob("*.tar"):
-            store.put(str(path), f"corpus/{path.name}")
-        chance, whole = random.Random(1), stores.read_range
-
-        def sometimes(file, start, size):
-            drawn = chance.random()
-            if drawn < 0.1:
-                raise ConnectionResetError("by schedule")
-            return whole(file, start, size)[: -1 if drawn > 2 else None]
-
-        monkeypatch.setattr(stores, "read_range", sometimes)
-        monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.01)
-        found, problems = indexed(*(f"s3://corpus/{path.name}" for path in (tmp_path / "out").glob("*.tar")))
+    monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 1.0)
+    expected = {f"a/{i}.x": (tmp_path / f"audio/{i}.flac").read_bytes() for i in range(12)}
+    with s3(monkeypatch, tmp_path / "out") as faults:
+        faults.share, faults.seconds = 0.1, 2.0
+        found, problems = indexed(*(f"{faults.url}/{path.name}" for path in (tmp_path / "out").glob("*.tar")))
         assert problems == []
-        assert {u.id: u.audio.read() for u in found} == {
-            f"a/{i}.x": (tmp_path / f"audio/{i}.flac").read_bytes() for i in range(12)
-        }
-    finally:
-        running.stop()
-        stores.store_of.cache_clear()
+        assert {u.id: u.audio.read() for u in found} == expected
+        assert sum(faults.came[kind] for kind in faults.kinds) > 3
+        named = read_manifest(Path(f"{faults.url}/"))  # as a folder, which a path has taken a slash from
+        assert {u.id: u.audio.read() for u in named.utterances} == expected
+        assert named.utterances.in_store
+    stores.store_of.cache_clear()
 
 
 @pytest.mark.slow

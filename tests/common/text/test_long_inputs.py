@@ -12,6 +12,7 @@ from common.text.normalize import normalize_english
 from common.text.spoken import spoken_english
 from tests.timing import assert_takes_less, quickest
 
+pytestmark = pytest.mark.slow
 READERS: dict[str, Callable[[str], object]] = {
     "voice": spoken_english,
     "labels": normalize_english,

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -26,7 +27,8 @@ def test_batches_are_those_of_the_epoch_and_the_last_two_are_remembered():
 
 
 def test_batches_may_have_a_budget_of_seconds_instead_of_a_size():
-    found = Epochs(SECONDS, CFG, SECOND_OF_TWO, max_seconds=10.0).batches(0)
+    cfg = SimpleNamespace(**vars(CFG), batch_seconds=10.0)
+    found = Epochs(SECONDS, cfg, SECOND_OF_TWO).batches(0)
     assert found == bucketed_batches(SECONDS, max_seconds=10.0, seed=1, epoch=0, ranks=2, rank=1)
 
 
@@ -35,3 +37,12 @@ def test_the_learning_rate_spans_the_whole_training(lr, peak):
     epochs = Epochs(SECONDS, CFG, SECOND_OF_TWO, lr=lr)
     assert (epochs.steps, epochs.about) == (8, "2 steps an epoch")
     assert epochs.learning_rate(3) == pytest.approx(peak / 2)
+
+
+def test_a_batch_has_at_most_so_many_labels_besides_its_seconds():
+    cfg = SimpleNamespace(**vars(CFG), batch_seconds=10.0, batch_tokens=50)
+    tokens = np.where(np.arange(len(SECONDS)) % 3, 5, 25)
+    found = Epochs(SECONDS, cfg, SECOND_OF_TWO, tokens=tokens).batches(0)
+    assert all(len(batch) * max(SECONDS[i] for i in batch) <= 10 for batch in found)
+    assert all(len(batch) * max(tokens[batch]) <= 50 for batch in found)
+    assert found != Epochs(SECONDS, cfg, SECOND_OF_TWO).batches(0)

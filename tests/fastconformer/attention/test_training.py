@@ -15,6 +15,7 @@ from common.config import ConfigError
 from common.data.joining import JoinConfig
 from common.data.loading import AudioBatch, loader
 from common.data.manifest import ManifestError, Utterance, read_manifest
+from common.features import NEMO as NEMO_FEATURES
 from common.features import Features
 from common.runs import checkpoint
 from common.training.state import TrainingError
@@ -342,10 +343,14 @@ def test_scores_of_a_beam_have_a_share_of_ctc_but_of_translations(corpus, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_few_recordings_are_learned_by_heart_in_both_languages_and_translated(corpus, tmp_path, capsys):
+@pytest.mark.parametrize("longest_pause", [0.0, 0.1])
+def test_a_few_recordings_are_learned_by_heart_in_both_languages_and_translated(
+    corpus, tmp_path, capsys, longest_pause
+):
     cfg = translation_config(
-        corpus, tmp_path, batch_size=6, epochs=180, spec_augment=OFF, ema=0.98, loss=LossConfig(ctc_epochs=50)
-    )
+        corpus, tmp_path, batch_size=6, epochs=180, spec_augment=OFF, ema=0.98, loss=LossConfig(ctc_epochs=50),
+        features=replace(NEMO_FEATURES, longest_pause=longest_pause),
+    )  # fmt: skip
     wide = replace(cfg.model.encoder, width=64, layers=3, heads=4, kernel=9, subsampling_channels=16)
     decoder = replace(cfg.model.attention, width=64, layers=2, heads=4, inner=128)
     cfg = replace(
@@ -371,3 +376,22 @@ def test_a_batch_of_joined_recordings_without_a_text_in_common_adds_nothing(stil
     found, texts = loss_of(run, batch._replace(heard=[pair] * len(batch.indices)), [0])
     assert not len(texts.rows_R)
     assert (found.attention.item(), found.ctc.item(), found.value.item()) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest"),
+    [
+        ({"max_seconds": 12.0, "join": JoinConfig()}, 12.0),
+        ({"max_seconds": 60.0}, 35.0),
+        ({"max_seconds": 12.0, "join": JoinConfig(probability=0.5, max_seconds=16.0)}, 16.0),
+        ({"max_seconds": 12.0, "join": JoinConfig(max_seconds=16.0)}, 12.0),
+    ],
+)
+def test_no_longer_stretches_are_heard_than_were_learned_from(corpus, tmp_path, settings, longest):
+    cfg = translation_config(corpus, tmp_path, steps=1)
+    main(replace(cfg, data=replace(cfg.data, validation=(), **settings)))
+    path = checkpoint.step_path(tmp_path, NAME, 1)
+    assert fastconformer.load(path, device="cpu").chunk_seconds == longest
+    main(replace(cfg, output_dir=tmp_path / "tuned", checkpoint=path, data=replace(cfg.data, max_seconds=14.0)))
+    tuned = fastconformer.load(checkpoint.step_path(tmp_path / "tuned", NAME, 1), device="cpu")
+    assert tuned.chunk_seconds == max(longest, 14.0), "what it knew is not forgotten"

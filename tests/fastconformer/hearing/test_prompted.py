@@ -190,3 +190,82 @@ def test_a_network_that_gives_nan_is_an_error_of_its_recording(monkeypatch):
     monkeypatch.setattr(Ears, "_said", lambda self, labels: hypothesis_of(Result([], ()), PIECES))
     (found,) = Ears().transcribe([speech(range(5), pauses=3)])
     assert "the network gives NaN; its weights are damaged" in found.error
+
+
+class Forgetful(Ears):
+    """Of stretches that are longer than it learned from it writes a part, or goes round; by CTC it hears all."""
+
+    def __init__(self, keeps, *, learned: float = 10.0, flags: tuple[str, ...] = (), with_ctc: bool = True) -> None:
+        super().__init__()
+        self.keeps, self.learned, self.flags, self.with_ctc = keeps, learned, flags, with_ctc
+        self.is_long: list[bool] = []
+
+    def _hear(self, samples):
+        heard = super()._hear(samples)
+        if not self.with_ctc:
+            return heard
+        log_probs = []
+        for sound_N in samples:
+            labels = [label for label, _, _ in found(sound_N)]
+            log_probs_SV = np.full((2 * len(labels) + 1, len(PIECES.labels) + 1), -9.0, np.float32)
+            log_probs_SV[1::2, labels] = 0.0
+            log_probs_SV[::2, -1] = 0.0
+            log_probs.append(log_probs_SV)
+        return heard._replace(log_probs=log_probs)
+
+    def _decoded(self, frames, prompts, decoder, hot_words, *, guard):
+        self.is_long = [len(one.keys_values) > self.learned * RATE for one in frames.heard]
+        texts = super()._decoded(frames, prompts, decoder, hot_words, guard=guard)
+        return [
+            self._said(self.keeps(text.labels))._replace(flags=self.flags) if is_long else text
+            for text, is_long in zip(texts, self.is_long, strict=True)
+        ]
+
+    def _timed(self, samples, frames, texts, asked, times):
+        placed = super()._timed(samples, frames, texts, asked, times)
+        return [[] if len(some) != len(text.labels) else some for some, text in zip(placed, texts, strict=True)]
+
+
+def first_third(labels):
+    return labels[: len(labels) // 3]
+
+
+def without_the_middle(labels):
+    return labels[: len(labels) // 4] + labels[-len(labels) // 4 :]
+
+
+def going_round(labels):
+    return labels[:2] * len(labels)
+
+
+@pytest.mark.parametrize("pauses", [0, 3, 11], ids="a pause after {} words".format)
+@pytest.mark.parametrize(
+    ("keeps", "flags", "with_ctc"),
+    [(first_third, (), True), (first_third, (), False), (without_the_middle, (), True), (going_round, ("loop",), True),
+     (going_round, ("limit",), False)],
+)  # fmt: skip
+def test_a_stretch_whose_text_leaves_words_out_or_goes_round_is_heard_again_in_parts(pauses, keeps, flags, with_ctc):
+    asr = Forgetful(keeps, flags=flags, with_ctc=with_ctc)
+    rows = [range(400), range(400, 415), range(500, 700)]
+    transcripts = asr.transcribe([speech(row, pauses=pauses) for row in rows], batch_size=3)
+    for transcript, row in zip(transcripts, rows, strict=True):
+        assert transcript.text.split() == [f"w{number}" for number in row], "none is lost, doubled or invented"
+        starts = [word.start for word in transcript.words]
+        assert starts == sorted(starts)
+        assert transcript.flags == (() if len(row) == 15 else (*flags, "gap"))
+    (alone,) = Forgetful(keeps, flags=flags, with_ctc=with_ctc).transcribe([speech(rows[2], pauses=pauses)])
+    assert alone.text == transcripts[2].text
+
+
+def test_what_is_no_better_in_parts_stays_as_it_was():
+    asr = Forgetful(lambda labels: labels[:1] if len(labels) > 30 else [], learned=0.0)
+    (whole,) = asr.transcribe([speech(range(60), pauses=3)])
+    assert (whole.text, whole.flags) == ("w0", ())
+    assert sum(map(sum, asr.batches)) < 4 * 60 * 0.41 * RATE, "of two levels of parts the samples, and what overlaps"
+
+
+@pytest.mark.parametrize(("keeps", "said"), [(lambda labels: labels[:2], "w0 w1"), (lambda labels: [], "")])
+def test_without_another_witness_a_few_words_in_every_part_are_no_proof_of_speech(keeps, said):
+    asr = Forgetful(keeps, learned=0.0, with_ctc=False)
+    (whole,) = asr.transcribe([speech(range(60), pauses=3)])
+    assert (whole.text, whole.flags) == (said, ()), "loud sounds may be music, in which decoders invent words"

@@ -125,6 +125,15 @@ def scorer_of_labels() -> ctc.Scorer:
     return ctc.Scorer(LABELS, model=model, options=options)
 
 
+@functools.cache
+def judged(durations: tuple[int, ...], seed: int, max_symbols: int, has_scorer: bool, internal: float):
+    """Weights whose best sequences are short, frames, and what brute force finds, which is the same for both paths."""
+    weights, encoded_BSC = tiny(durations, seed)
+    weights.output_bias[weights.blank] += 3
+    how = {"scorer": scorer_of_labels() if has_scorer else None, "internal_weight": internal}
+    return weights, encoded_BSC, brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, **how)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
 @pytest.mark.parametrize("max_symbols", [1, 10])
@@ -134,10 +143,7 @@ def test_the_best_sequences_are_those_of_brute_force(
 ):
     scorer = scorer_of_labels() if has_scorer else None
     for seed in range(2):
-        weights, encoded_BSC = tiny(durations, seed)
-        weights.output_bias[weights.blank] += 3  # the best are short
-        how = {"scorer": scorer, "internal_weight": internal}
-        expected = brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, **how)
+        weights, encoded_BSC, expected = judged(durations, seed, max_symbols, has_scorer, internal)
         beam = 120 if path == "python" else 2000
         options = TransducerBeamOptions(
             beam=beam, n_best=20, drop=-math.inf, internal_weight=internal, max_symbols=max_symbols

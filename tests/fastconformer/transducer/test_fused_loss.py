@@ -273,6 +273,7 @@ def test_neither_logits_nor_their_gradient_are_ever_there_as_a_whole():
     assert needed - given < 150 * 41 * 256 * 4 / 2
 
 
+@pytest.mark.slow
 def test_the_operators_keep_to_the_rules_of_torch():
     if _loss_library.functions() is None:
         pytest.skip("no compiler")

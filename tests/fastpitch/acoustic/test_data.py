@@ -40,6 +40,7 @@ def dataset_of(cfg: Config, *, training: bool = True) -> ClipDataset:
     return ClipDataset(read_utterances(cfg.data.train, cfg, training=training)[0], cfg, training=training)
 
 
+@pytest.mark.slow
 def test_mel_frames_are_those_of_the_published_recipe():
     """librosa's filters over the magnitudes of a centred, reflected Fourier transform; log of at least 1e-5."""
     librosa = pytest.importorskip("librosa")

@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from fastpitch.speaking.voicing import Voice, VoicingConfig, batches
-from fastpitch.vocoders.vocoder import Vocoder, load_vocoder
-from tests.fastpitch.vocoders.small import ISTFT, random_mel, save_hifigan, save_waveglow
+from fastpitch.vocoders.vocoder import Vocoder
+from tests.fastpitch.vocoders.small import of_every_kind, random_mel
 
 KINDS = ("hifigan", "istft", "waveglow")
 HOP = 256
@@ -12,13 +12,7 @@ HOP = 256
 
 @pytest.fixture(scope="module")
 def vocoders(tmp_path_factory) -> dict[str, Vocoder]:
-    folder = tmp_path_factory.mktemp("vocoders")
-    paths = {
-        "hifigan": save_hifigan(folder / "hifigan.pt"),
-        "istft": save_hifigan(folder / "istft.pt", ISTFT),
-        "waveglow": save_waveglow(folder / "waveglow.pt"),
-    }
-    return {kind: load_vocoder(path, device="cpu") for kind, path in paths.items()}
+    return of_every_kind(tmp_path_factory.mktemp("vocoders"))
 
 
 def mels(vocoder: Vocoder, *frames: int) -> list[torch.Tensor]:

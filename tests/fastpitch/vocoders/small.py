@@ -13,6 +13,7 @@ from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.config import HifiganRun, WaveglowRun
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
 from fastpitch.vocoders.networks.waveglow import Waveglow
+from fastpitch.vocoders.vocoder import Vocoder, load_vocoder
 from tests.data import shared
 
 HIFIGAN = HifiganRun(hifigan=HifiganConfig(channels=16))
@@ -62,3 +63,13 @@ def golden(name: str) -> dict[str, Any]:
     """The arrays of shared/golden/tts/NAME as tensors."""
     with np.load(shared(f"golden/tts/{name}")) as arrays:
         return {key: torch.from_numpy(arrays[key]) for key in arrays}
+
+
+def of_every_kind(folder: Path) -> dict[str, Vocoder]:
+    """A vocoder of each kind, from its checkpoint."""
+    paths = {
+        "hifigan": save_hifigan(folder / "hifigan.pt"),
+        "istft": save_hifigan(folder / "istft.pt", ISTFT),
+        "waveglow": save_waveglow(folder / "waveglow.pt"),
+    }
+    return {kind: load_vocoder(path, device="cpu") for kind, path in paths.items()}

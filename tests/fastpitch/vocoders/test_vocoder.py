@@ -12,7 +12,7 @@ from fastpitch.vocoders.networks.fused import is_faster_fused
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.vocoder import Denoiser, MelSpan, Vocoder, VocoderError, load_vocoder
 from tests.data import shared
-from tests.fastpitch.vocoders.small import ISTFT, golden, random_mel, save_hifigan, save_waveglow
+from tests.fastpitch.vocoders.small import golden, of_every_kind, random_mel, save_hifigan
 
 KINDS = ("hifigan", "istft", "waveglow")
 
@@ -23,13 +23,7 @@ def mel_for(vocoder: Vocoder, utterances: int, frames: int) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def vocoders(tmp_path_factory) -> dict[str, Vocoder]:
-    folder = tmp_path_factory.mktemp("vocoders")
-    paths = {
-        "hifigan": save_hifigan(folder / "hifigan.pt"),
-        "istft": save_hifigan(folder / "istft.pt", ISTFT),
-        "waveglow": save_waveglow(folder / "waveglow.pt"),
-    }
-    return {kind: load_vocoder(path, device="cpu") for kind, path in paths.items()}
+    return of_every_kind(tmp_path_factory.mktemp("vocoders"))
 
 
 def test_a_published_hifigan_gives_the_audio_of_its_own_code():

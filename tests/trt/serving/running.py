@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.config import ConfigError
+from common.recognition.decoding import DecodingOptions
 from common.recognition.transcripts import Transcript, Word
 from trt.runtime.sentences import say_together
 from trt.serve import ServeConfig, build, serve
@@ -49,7 +51,7 @@ class Served(NamedTuple):
     def comes_to_rest(self, seconds: float = 10.0) -> None:
         """Waits until no request is under way, and no memory is held."""
         ends = time.monotonic() + seconds
-        while self.gateway.app.under_way or self.gateway.budget.held:
+        while len(self.gateway.app.under_way) or self.gateway.budget.held:
             assert time.monotonic() < ends, (self.gateway.app.under_way, self.gateway.budget.held)
             time.sleep(0.01)
 
@@ -66,7 +68,14 @@ class Counting:
     languages = ("english",)
 
     def __init__(self, cost: float = 0.001):
-        self.cost = cost
+        self.cost, self.decoders = cost, list[DecodingOptions]()
+
+    def decoder(self, options: DecodingOptions) -> DecodingOptions:
+        """Words with a number cannot be spelled."""
+        if wrong := [word for word in options.hot_words if any(map(str.isdigit, word))]:
+            raise ConfigError(f"decoding: {wrong[0]!r} cannot be spelled")
+        self.decoders.append(options)
+        return options
 
     def stream(self, recordings: Sequence[np.ndarray], **options: Any) -> Iterator[Transcript]:
         for samples_N in recordings:
@@ -79,14 +88,22 @@ class Counting:
             yield Transcript("array", " ".join(word.text for word in words), words, len(samples_N) / 16_000)
 
 
-def pretended(cfg: ServeConfig, cost: float = 0.001, **settings: Any) -> Gateway:
-    """A gateway whose recogniser and voice need no network: a letter is 0.05 s of a tone, and SSML has breaks."""
+def pretended(cfg: ServeConfig, cost: float = 0.001, others: Sequence[str] = (), **settings: Any) -> Gateway:
+    """A gateway whose recogniser and voice need no network: a letter is 0.05 s of a tone, and SSML has breaks.
+
+    `others`: names of recognisers and voices besides, alike.
+    """
 
     def planned(text: str, **options: Any) -> list[Any]:
-        parts = re.split(r'<break time="([0-9.]+)s"/>', re.sub(r"</?speak>", "", text))
+        pace = 0.1 if 'rate="10%"' in text else 1.0
+        parts = re.split(r'<break time="([0-9.]+)s"/>', re.sub(r"</?(speak|prosody[^>]*)>", "", text))
         breaks = [1000 * float(each) for each in parts[1::2]] + [0.0]
         return [
-            SimpleNamespace(encoded=SimpleNamespace(tokens=list(said), words=[]), pause_ms=pause)
+            SimpleNamespace(
+                encoded=SimpleNamespace(tokens=list(said), words=[]),
+                pause_ms=pause,
+                edits=SimpleNamespace(pace_L=np.full(len(said), pace, np.float32)),
+            )
             for said, pause in zip(parts[::2], breaks, strict=True)
         ]
 
@@ -111,9 +128,10 @@ def pretended(cfg: ServeConfig, cost: float = 0.001, **settings: Any) -> Gateway
         ),
         sentence=lambda piece: SimpleNamespace(frames_L=np.full(len(piece.encoded.tokens), 5)),
     )
-    ears = Ears("ears", 16_000, 20.0, Counting(cost), 8)
+    ears = [Ears(name, 16_000, 20.0, Counting(cost), 8) for name in ("ears", *(f"{name}-ears" for name in others))]
+    voices = [voice._replace(speakers=2), *(voice._replace(name=f"{name}-voice", speakers=2) for name in others)]
     hosts = () if cfg.host == "127.0.0.1" else None
-    return Gateway(ears, voice, GatewaySettings(limits=cfg.limits, hosts=hosts, **settings))
+    return Gateway(ears, voices if others else [voice], GatewaySettings(limits=cfg.limits, hosts=hosts, **settings))
 
 
 @contextlib.contextmanager

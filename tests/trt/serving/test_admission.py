@@ -17,6 +17,7 @@ import soundfile
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from benchmarks.serving_attacks import CRUMBS
 from tests.trt.serving.running import form, noise, pretended, served
 from trt.serve import ServeConfig
 from trt.serving.batching import Workers
@@ -79,6 +80,18 @@ def test_pauses_are_speech_that_is_asked_for(attacked, style):
         assert len(body) > 2 * 48_000 * 90
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 300_000  # kB
     attacked.comes_to_rest()
+
+
+def test_slow_speech_is_long_and_a_long_sentence_is_large(attacked):
+    """A few hundred bytes: at a tenth of the speed ten times the seconds; attention takes their square in bytes."""
+    slow = '<speak><prosody rate="10%">{}</prosody></speak>'
+    status, body = attacked.speak(input=slow.format("a" * 90), response_format="pcm")
+    assert (status, "some 108 s of speech, 0 s of them pauses; expected" in body.decode()) == (413, True)
+    assert attacked.speak(input=slow.format("a" * 30), response_format="pcm")[0] == 200
+    cfg = ServeConfig(asr=Path("none"), port=0, limits=Limits(max_memory_mb=800))
+    with served(cfg, pretended(cfg)) as server:
+        status, body = server.speak(input=slow.format("a" * 80), response_format="pcm")
+    assert (status, "it would hold" in body.decode()) == (429, True)
 
 
 def test_bodies_have_sizes_by_kind_before_they_are_parsed(attacked):
@@ -260,6 +273,54 @@ def test_a_client_has_a_share_and_short_work_goes_first():
         return done
 
     assert asyncio.run(order())[1:] == ["1", "2", "3", "hour"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", CRUMBS)
+def test_what_comes_in_crumbs_takes_the_event_loop_in_small_parts(attacked, attack):
+    """Three of them at a time, each as fast as it can."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with watched(attacked):
+        attackers = [threading.Thread(target=attack, args=(attacked.port, 1)) for _ in range(3)]
+        for attacker in attackers:
+            attacker.start()
+        for attacker in attackers:
+            attacker.join()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 300_000  # kB
+    attacked.comes_to_rest()
+
+
+def test_a_stream_whose_client_does_not_read_is_broken_off(attacked):
+    """Though it answers nothing any more, and holds its connection."""
+    event = json.dumps({"type": "session.update", "session": {"audio": {"input": {}}, "include": ["x" * 40_000]}})
+    with connect(f"ws://127.0.0.1:{attacked.port}/v1/realtime?intent=transcription", max_queue=1) as client:
+        with contextlib.suppress(TimeoutError, ConnectionClosed):
+            for _ in range(300):
+                client.send(event)
+        ends = time.monotonic() + 10 * LIMITS.client_seconds
+        while attacked.gateway.live and time.monotonic() < ends:
+            time.sleep(0.02)
+        assert not attacked.gateway.live
+    attacked.comes_to_rest()
+
+
+def test_a_long_transcript_is_written_beside_the_event_loop(attacked):
+    """Each word has times, a confidence and bytes: some megabytes of JSON."""
+    body, kind = form(wav(590.0), response_format="json", include="logprobs")
+    with watched(attacked):
+        for _ in range(2):
+            assert attacked.ask("POST", "/v1/audio/transcriptions", body, {"Content-Type": kind})[0] == 200
+
+
+def test_a_client_has_its_share_of_streams(attacked):
+    url = f"ws://127.0.0.1:{attacked.port}/v1/audio/stream"
+    with contextlib.ExitStack() as stack:
+        for _ in range(LIMITS.max_queue // 2):
+            stack.enter_context(connect(url))
+        with pytest.raises(Exception, match="403|1013"):
+            stack.enter_context(connect(url))
+    while attacked.gateway.live:
+        time.sleep(0.01)
 
 
 def wav(seconds: float) -> bytes:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import serving_soak
-from benchmarks.serving_soak import ATTACKS, running
+from benchmarks.serving_attacks import ATTACKS
+from benchmarks.serving_soak import running
 from trt.client.asking import Server, ServerError
 from trt.runtime.recognizer import Recognizer
 

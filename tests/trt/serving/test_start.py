@@ -81,7 +81,7 @@ def test_the_folders_of_the_quickstart_are_a_recogniser_and_a_voice(tmp_path, ja
     for path, name in zip(talker, ("fastpitch.pt", "vocoder.pt"), strict=True):
         shutil.copy(path, packed / name)
     cfg = ServeConfig(asr=run, tts=packed.parent, port=0)
-    assert (cfg.tts, cfg.vocoder) == (packed, packed)
+    assert list(cfg.voices()) == [(packed, packed)]
     with served(cfg) as server:
         assert server.gateway.models() == ["quickstart", "quickstart-voice"]
         assert server.speak(input="One.", response_format="wav")[0] == 200

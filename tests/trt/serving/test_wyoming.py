@@ -161,7 +161,7 @@ def test_what_a_client_waits_for_is_dropped_when_it_goes(jasper, monkeypatch):
                 cancelled.set()
 
         monkeypatch.setattr(gateway.hearing, "hear", hear)
-        protocol = Wyoming(gateway.hearing, None, limits=gateway.settings.limits, budget=gateway.budget)
+        protocol = Wyoming(gateway.hearings, {}, limits=gateway.settings.limits, budget=gateway.budget)
         server = await protocol.start("127.0.0.1", 0)
         _, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
         writer.write(events)
@@ -183,8 +183,8 @@ def test_more_clients_than_there_may_be_are_told_to_come_again_and_silent_ones_a
     monkeypatch.setattr("trt.serving.wyoming.IDLE_SECONDS", 0.5)
 
     async def talk():
-        gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx"), limits=Limits(max_queue=2)))
-        protocol = Wyoming(gateway.hearing, None, limits=gateway.settings.limits, budget=gateway.budget)
+        gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx"), limits=Limits(max_queue=2, client_share=1.0)))
+        protocol = Wyoming(gateway.hearings, {}, limits=gateway.settings.limits, budget=gateway.budget)
         server = await protocol.start("127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]

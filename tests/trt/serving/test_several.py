@@ -1,0 +1,195 @@
+"""Several models in one server, and what one request asks of them besides: words to favour, a beam."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import openai
+import pytest
+from websockets.sync.client import connect
+from wyoming.asr import Transcribe
+from wyoming.event import Event
+from wyoming.info import Describe, Info
+
+from common.recognition.decoding import DecodingOptions
+from tests.trt.serving.running import noise, pretended, served
+from tests.trt.serving.test_openai import wav
+from tests.trt.serving.test_realtime import Streams, pcm
+from tests.trt.serving.test_realtime import spoken as turns
+from tests.trt.serving.test_wyoming import spoken, told
+from trt.runtime.recognizer import Recognizer
+from trt.serve import ServeConfig, build
+from trt.serving.favoured import words_of
+from trt.serving.limits import Limits
+from trt.serving.models import load_ears, named
+from trt.serving.wyoming import Wyoming
+
+
+@pytest.fixture(scope="module")
+def several():
+    cfg = ServeConfig(asr=Path("none"), port=0, limits=Limits(max_queue=8))
+    with served(cfg, pretended(cfg, others=("second",))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(several):
+    return openai.OpenAI(base_url=f"{several.url}/v1", api_key="none", max_retries=0)
+
+
+def test_a_request_names_one_of_several_models(several, client):
+    assert [model.id for model in client.models.list()] == ["ears", "second-ears", "voice", "second-voice"]
+    asked = {"second-ears": ["b"], "ears": ["a"], "whisper-1": ["c"]}
+    for model, words in asked.items():
+        client.audio.transcriptions.create(model=model, file=wav(0.5), extra_body={"keywords": words})
+    heard = [{options.hot_words for options in each.ears.asr.decoders} for each in several.gateway.hearings.values()]
+    assert heard == [{("a",), ("c",)}, {("b",)}]
+
+
+def test_voices_are_listed_and_named(several, client):
+    voices = client.get("/audio/voices", cast_to=object)
+    assert [voice["id"] for voice in voices["data"]] == ["0", "1", "second-voice", "second-voice/1"]
+    for voice in ("0", "1", "voice/1", "second-voice", "second-voice/1", "marin"):
+        sound = client.audio.speech.create(model="tts-1", voice=voice, input="One two.", response_format="pcm")
+        assert len(sound.content) > 1000
+    for model in ("second-voice", "voice"):
+        assert client.audio.speech.create(model=model, voice="1", input="One.", response_format="pcm").content
+    for voice in ("2", "second-voice/2", "third"):
+        with pytest.raises(openai.BadRequestError, match="expected default, a name of OpenAI's"):
+            client.audio.speech.create(model="tts-1", voice=voice, input="One.")
+
+
+@pytest.mark.parametrize("path", ["stream", "../realtime"])
+def test_a_stream_names_one_of_several_models(several, path):
+    url = f"ws://127.0.0.1:{several.port}/v1/audio/{path}?model=".replace("audio/../", "")
+    for model in ("second-ears", "whisper-1", ""):
+        with connect(url + model) as socket:
+            assert json.loads(socket.recv()).get("model", "second-ears").startswith("second" if "s-" in model else "")
+    with pytest.raises(Exception, match="403|1008"), connect(f"{url}third"):
+        pass
+
+
+def test_a_session_of_openai_s_favours_words_and_changes_its_model(several):
+    asr = several.gateway.hearings["second-ears"].ears.asr
+    with connect(f"ws://127.0.0.1:{several.port}/v1/realtime?intent=transcription") as socket:
+        asked = {"model": "second-ears", "prompt": "Zyntriqix, R2D2"}
+        update = {"audio": {"input": {"transcription": asked, "turn_detection": None}}}
+        socket.send(json.dumps({"type": "session.update", "session": update}))
+        socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": pcm(turns(0.5))}))
+        socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
+        while (event := json.loads(socket.recv()))["type"].rpartition(".")[2] != "completed":
+            assert event["type"] != "error", event
+    assert asr.decoders[-1].hot_words == ("Zyntriqix",)
+
+
+def test_words_to_favour_and_a_beam_are_those_of_a_request(several, client):
+    asr = several.gateway.hearing.ears.asr
+
+    def ask(**more):
+        prompt = more.pop("prompt", "")
+        client.audio.transcriptions.create(model="ears", file=wav(0.5), prompt=prompt, extra_body=more)
+
+    count = len(asr.decoders)
+    ask()
+    assert len(asr.decoders) == count
+    ask(keywords=["Anna", "new york"], prompt="Zyntriqix; C3PO\nWe met Mr. Miller there.", beam=7)
+    assert (asr.decoders[-1].hot_words, asr.decoders[-1].beam) == (("Anna", "new york", "Zyntriqix", "Mr", "Miller"), 7)
+    count = len(asr.decoders)
+    ask(keywords=["Anna", "new york"], prompt="Zyntriqix; C3PO\nWe met Mr. Miller there.", beam=7)
+    assert len(asr.decoders) == count
+    for more, message in (
+        ({"keywords": ["R2D2"]}, "keywords, beam: decoding: 'R2D2' cannot be spelled"),
+        ({"keywords": ["a"] * 60 + ["b" * 101]}, "keywords: expected at most 64, of at most 100 characters"),
+        ({"beam": "1e3"}, "beam '1e3': expected a number of label sequences from 1 to 100"),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask(**more)
+        assert message in refused.value.message
+
+
+def test_a_prompt_lists_phrases_or_has_names_in_its_sentences():
+    assert words_of("ZyntriQix, Digique Plus, a new york minute, then\nVectorSpark") == (
+        "ZyntriQix", "Digique Plus", "then", "VectorSpark",
+    )  # fmt: skip
+    assert words_of('Please write "OpenAI", and I mean GPT-4 (not Gpt).') == ("OpenAI", "GPT-4", "Gpt")
+    assert words_of("") == words_of(" ,;. \n") == ()
+
+
+def test_models_have_names_of_their_own(jasper):
+    onnx = jasper.with_suffix(".onnx")
+    assert named(Path("a=b/c.onnx")) == ("a", Path("b/c.onnx"))
+    voices = ServeConfig(tts=(Path("a.onnx"), Path("b=b.onnx")), vocoder=(Path("v.onnx"), Path("w.onnx"))).voices()
+    assert list(voices) == [(Path("a.onnx"), Path("v.onnx")), (Path("b=b.onnx"), Path("w.onnx"))]
+    for vocoders in ((), (Path("v.onnx"),) * 3):
+        with pytest.raises(ValueError, match="a voice needs both --tts and --vocoder"):
+            ServeConfig(tts=(Path("a.onnx"), Path("b.onnx")), vocoder=vocoders)
+    assert named(Path("runs/x=1/m.pt")) == ("", Path("runs/x=1/m.pt"))
+    assert build(ServeConfig(asr=(onnx, Path(f"other={onnx}")))).models() == ["m", "other"]
+    with pytest.raises(ValueError, match="two models are called 'm'; give one a name of its own with NAME=PATH"):
+        build(ServeConfig(asr=(onnx, onnx)))
+    with pytest.raises(ValueError, match="precision bf16: expected a checkpoint"):
+        build(ServeConfig(asr=onnx, precision="bf16"))
+
+
+def test_words_of_a_request_change_what_a_model_writes_as_in_trt_run(jasper, clips):
+    onnx, words = jasper.with_suffix(".onnx"), ("zq", "qz zq")
+    asr, options = Recognizer(onnx), DecodingOptions(hot_words=words, hot_word_boost=5.0, beam=8)
+    expected = [each.text for each in asr.stream(clips, decoder=asr.decoder(options))]
+    ears = load_ears(onnx)
+    with served(ServeConfig(asr=onnx, port=0)) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+        found = [
+            client.audio.transcriptions.create(
+                model="m", file=clip, response_format="text", extra_body={"keywords": list(words), "beam": 8}
+            ).strip()
+            for clip in clips
+        ]
+    assert found == expected
+    assert found != [each.text for each in ears.transcribe(clips)]
+
+
+def talk(gateway, events, until):
+    async def answers():
+        protocol = Wyoming(gateway.hearings, gateway.speakings, limits=gateway.settings.limits, budget=gateway.budget)
+        for each in (*gateway.hearings.values(), *gateway.speakings.values()):
+            each.start()
+        server = await protocol.start("127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            return await asyncio.to_thread(told, port, events, until)
+        finally:
+            server.close()
+            await gateway.stop()
+
+    return asyncio.run(answers())
+
+
+def test_wyoming_s_clients_hear_words_while_they_speak_and_name_a_model():
+    gateway = pretended(ServeConfig(asr=Path("none"), port=0), others=("second",))
+    gateway.hearings["second-ears"].__dict__["pool"] = Streams()
+    sound = list(spoken(noise(1.0)))[1:]
+    found = talk(gateway, [Transcribe(name="second-ears").event(), *sound, Describe().event()], "info")
+    kinds = [event.type for event in found]
+    assert kinds[0] == "transcript-start"
+    assert kinds[-3:] == ["transcript", "transcript-stop", "info"]
+    chunks = [event.data["text"] for event in found if event.type == "transcript-chunk"]
+    assert len(chunks) > 3
+    assert "".join(chunks) == found[-3].data["text"] == "a" * 10
+    info = Info.from_event(found[-1])
+    assert [model.name for model in info.asr[0].models] == ["ears", "second-ears"]
+    assert [voice.name for voice in info.tts[0].voices] == ["voice", "second-voice"]
+    assert (info.asr[0].supports_transcript_streaming, info.tts[0].supports_synthesize_streaming) == (True, True)
+
+
+def test_wyoming_s_clients_have_a_text_spoken_while_it_is_written():
+    gateway = pretended(ServeConfig(asr=Path("none"), port=0))
+    parts = ["Good mor", "ning. How ", "are you? I am", " fine"]
+    asked = [Event("synthesize-start", {}), *(Event("synthesize-chunk", {"text": part}) for part in parts)]
+    whole = Event("synthesize", {"text": "".join(parts)})  # for servers of before
+    found = talk(gateway, [*asked, whole, Event("synthesize-stop", {})], "synthesize-stopped")
+    kinds = [event.type for event in found]
+    assert (kinds[0], kinds[-2:]) == ("audio-start", ["audio-stop", "synthesize-stopped"])
+    assert set(kinds[1:-2]) == {"audio-chunk"}
+    samples = sum(len(event.payload) for event in found[1:-2]) // 2
+    alone = talk(pretended(ServeConfig(asr=Path("none"), port=0)), [whole], "audio-stop")
+    assert samples == pytest.approx(sum(len(event.payload or b"") for event in alone) // 2, rel=0.1)

@@ -1,0 +1,46 @@
+"""Words to favour, as a request gives them: keywords, and what is unusual in a prompt."""
+
+import re
+import statistics
+from typing import NamedTuple
+
+from trt.serving.limits import RequestError
+
+MOST_WORDS, LONGEST_WORD = 64, 100  # words or phrases, and characters of each
+WIDEST_BEAM = 100
+LISTED_WORDS, PHRASE_WORDS = 2, 3  # between commas: in a list, in the middle of all, and of a phrase in one, at most
+
+
+class Favoured(NamedTuple):
+    """Words or phrases that a request favours, and the label sequences that its search keeps, 0 for the default."""
+
+    keywords: tuple[str, ...] = ()
+    prompt: tuple[str, ...] = ()
+    """Those of a prompt: what the labels cannot spell is left out."""
+    beam: int = 0
+
+
+def favoured_in(keywords: tuple[str, ...], prompt: str, beam: str = "") -> Favoured:
+    """What is favoured by these fields of a request. Raises RequestError."""
+    if len(keywords) > MOST_WORDS or max(map(len, keywords), default=0) > LONGEST_WORD:
+        message = f"keywords: expected at most {MOST_WORDS}, of at most {LONGEST_WORD} characters"
+        raise RequestError(400, message, param="keywords", code="invalid_value")
+    if beam and not (beam.isdecimal() and len(beam) < 4 and 0 < int(beam) <= WIDEST_BEAM):
+        message = f"beam {beam[:40]!r}: expected a number of label sequences from 1 to {WIDEST_BEAM}"
+        raise RequestError(400, message, param="beam", code="invalid_value")
+    return Favoured(keywords, words_of(prompt), int(beam or 0))
+
+
+def words_of(prompt: str) -> tuple[str, ...]:
+    """The phrases of a prompt that lists some, between commas, and the names in its sentences: words with a capital
+    letter or a digit that do not begin one."""
+    found: dict[str, None] = {}
+    for sentence in re.split(r"\n|(?<=\w{4})[.!?](?:\s|$)", prompt):
+        parts = [[word.strip("\"'()[].!?") for word in part.split()] for part in re.split("[,;:]", sentence)]
+        counts = [len(words) for words in parts if words]
+        if counts and statistics.median(counts) <= LISTED_WORDS:
+            found |= {" ".join(words): None for words in parts if len(words) <= PHRASE_WORDS}
+        else:
+            words = [word for part in parts for word in part][1:]
+            found |= {word: None for word in words if re.search(r"[A-Z0-9]", word) and word != "I"}
+    return tuple(word for word in found if word and len(word) <= LONGEST_WORD)[:MOST_WORDS]
