@@ -1,25 +1,40 @@
-"""What data of any size costs: a second of audio from shards and from plain files, a look-up, a plan, a resume.
+"""What data of any size cost: a second of audio from shards and from plain files, plans, resumes, orders, a training.
 
     python benchmarks/data_scale.py data/librispeech-mini --utterances 10000000
+    python benchmarks/data_scale.py data/quickstart/LibriSpeech/test-clean --train configs/jasper/quickstart.toml
 
-CPU time of this process, one thread, both sides interleaved, medians; the plan is of utterances that are made up.
+Processor time, one thread, sides in turns, medians; plans are of utterances that are made up. Rows are appended to
+benchmarks/results/data_scale.jsonl.
 """
 
 import argparse
+import os
+import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
 from common.audio import waveform
-from common.data.batching import bucketed_batches
+from common.benchmark import RESULTS, append_row
+from common.data.batching import BATCHES_OF_WINDOW, bucketed_batches
 from common.data.manifest import Utterances, read_manifest
 from common.data.shards.writing import write
 from common.files.stores import Stored
+
+BUDGET = 400.0  # seconds of a rank's batch
+MEAN_SECONDS = 9.42  # of utterances whose ideal is 368 steps of 64 ranks a million
+A_BLOCK = 11  # utterances in the block of a store, of FLAC at 16 kHz
+A_NODE = 8  # ranks that read blocks together
+A_SPEAKER = 200  # utterances, one after the other
 
 
 def measured(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -33,12 +48,12 @@ def measured(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, f
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def of_audio(corpus: Path, rounds: int) -> None:
+def of_audio(corpus: Path, rounds: int) -> dict[str, Any]:
     plain = read_manifest(corpus).utterances
     with tempfile.TemporaryDirectory() as folder:
         write(plain, Path(folder))
         shards = read_manifest(folder).utterances
-        order = np.random.default_rng(0).permutation(len(plain)).tolist()
+        order = np.random.default_rng(0).permutation(len(plain)).tolist() * max(1, 500 // len(plain))
 
         def decoded(utterances: Utterances) -> None:
             for i in order:
@@ -57,26 +72,93 @@ def of_audio(corpus: Path, rounds: int) -> None:
         sides = {"plain": lambda: decoded(plain), "shards": lambda: decoded(shards), "fetched": fetched,
                  "looked up": looked_up}  # fmt: skip
         found = measured(sides, rounds)
-        seconds, count = float(plain.seconds.sum()), len(plain)
-    print(f"a second of audio: plain files {found['plain'] / seconds * 1e6:.0f} us, shards with CRC "
-          f"{found['shards'] / seconds * 1e6:.0f} us: {found['shards'] / found['plain']:.3f}")  # fmt: skip
-    print(f"fetched with CRC: {count / found['fetched']:,.0f} utterances a second and core")
-    print(f"looked up: {found['looked up'] / count * 1e6:.1f} us")
+        seconds, count = float(plain.seconds[np.array(order)].sum()), len(order)
+        size = statistics.fmean(u.audio.size for u in shards if isinstance(u.audio, Stored))
+    return {"task": "audio", "us_per_second_files": round(found["plain"] / seconds * 1e6, 1),
+            "us_per_second_shards": round(found["shards"] / seconds * 1e6, 1),
+            "ratio": round(found["shards"] / found["plain"], 4), "bytes": round(size),
+            "fetched_per_second": round(count / found["fetched"]),
+            "looked_up_us": round(found["looked up"] / count * 1e6, 2), "repeats": rounds}  # fmt: skip
 
 
-def of_plans(utterances: int, seed: int = 0) -> None:
-    seconds = np.random.default_rng(seed).lognormal(2.3, 0.6, utterances).clip(0.3, 16)
-    for ranks in (8, 64, 512):
-        start = time.process_time()
-        batches = bucketed_batches(seconds, max_seconds=400.0, seed=seed, epoch=1, ranks=ranks, rank=ranks // 2)
-        planned = time.process_time() - start
-        start = time.process_time()
-        left = batches[len(batches) // 2 :][0]
-        resumed = time.process_time() - start
-        ideal = seconds.sum() / 400 / ranks
-        print(f"{utterances:,} utterances, {ranks} ranks x 400 s: planned in {planned:.1f} s, {len(batches):,} steps "
-              f"({len(batches) / ideal:.3f} of the ideal), {len(left)} in a batch; resumed in the middle in "
-              f"{planned + resumed:.1f} s")  # fmt: skip
+def of_plans(count: int, ranks: int, order: str, seed: int = 0) -> dict[str, Any]:
+    """A plan of one rank of many, the batches of a resume in the middle, and what the order is like."""
+    seconds, blocks = durations(count, seed), np.arange(count, dtype=np.uint32) // A_BLOCK
+    given: dict[str, Any] = {"max_seconds": BUDGET, "seed": seed, "epoch": 1, "ranks": ranks, "rank": ranks // 2}
+    given |= {"blocks": blocks} if order == "windows" else {}
+    start = time.process_time()
+    batches = bucketed_batches(seconds, **given)
+    first = batches[0]
+    planned = time.process_time() - start
+    start = time.process_time()
+    again = bucketed_batches(seconds, **given)[len(batches) // 2 :][0]
+    resumed = time.process_time() - start
+    assert again == batches[len(batches) // 2]
+    tracemalloc.start()  # by itself, for it takes time
+    bucketed_batches(seconds, **given)
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    ideal = seconds.sum() / BUDGET / ranks
+    return {"task": "plan", "order": order, "utterances": count, "ranks": ranks, "plan_s": round(planned, 2),
+            "resume_s": round(resumed, 2), "plan_mib": round(peak), "steps": len(batches), "in_a_batch": len(first),
+            "ideal": round(ideal), "over_ideal": round(len(batches) / ideal, 4)}  # fmt: skip
+
+
+def of_all_ranks(count: int, ranks: int, order: str, seed: int = 0) -> dict[str, Any]:
+    """All ranks begin, and all resume in the middle: together they have the whole of a batch, each its own part."""
+    seconds, blocks = durations(count, seed), np.arange(count, dtype=np.uint32) // A_BLOCK
+    own = {"blocks": blocks} if order == "windows" else {}
+    start, begun, resumed = time.process_time(), [], []
+    of_node: list[set[int]] = [set() for _ in range(-(-ranks // A_NODE))]
+    for rank in range(ranks):
+        batches = bucketed_batches(seconds, max_seconds=BUDGET, seed=seed, epoch=1, ranks=ranks, rank=rank, **own)
+        begun.append(batches[0])
+        resumed.append(batches[len(batches) // 2 :][0])
+        of_node[rank // A_NODE].update(*(blocks[batch].tolist() for batch in batches[:BATCHES_OF_WINDOW]))
+    for step in (begun, resumed):
+        together = [index for batch in step for index in batch]
+        assert len(together) == len(set(together)) == ranks * len(step[0])
+    over = sum(map(len, of_node)) / len(set().union(*of_node))
+    took = (time.process_time() - start) / ranks
+    return {"task": "all ranks", "order": order, "utterances": count, "ranks": ranks, "rank_s": round(took, 3),
+            "blocks_over_once": round(over, 2)}  # fmt: skip
+
+
+def of_speakers(count: int, order: str, seed: int = 0) -> dict[str, Any]:
+    """How many speakers a batch of 256 has of a corpus that lies speaker by speaker."""
+    speakers, blocks = np.arange(count) // A_SPEAKER, np.arange(count, dtype=np.uint32) // A_BLOCK
+    own = {"blocks": blocks} if order == "windows" else {}
+    batches = bucketed_batches(durations(count, seed), batch_size=256, seed=seed, epoch=1, **own)
+    found = [len(set(speakers[batch].tolist())) for batch in batches[:1000]]
+    return {"task": "speakers", "order": order, "utterances": count, "batch": 256,
+            "speakers": round(statistics.fmean(found), 1)}  # fmt: skip
+
+
+def durations(count: int, seed: int) -> np.ndarray:
+    seconds = np.random.default_rng(seed).lognormal(2.3, 0.6, count).clip(0.3, 16)
+    return seconds * (MEAN_SECONDS / seconds.mean())
+
+
+def of_training(corpus: Path, recipe: str, steps: int, rounds: int) -> dict[str, Any]:
+    """Processor time of the first steps of a recipe on a corpus, from its files and from shards of them, in turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(read_manifest(corpus).utterances, Path(folder, "shards"))
+        sides = {"files": str(corpus.absolute()), "shards": f"{folder}/shards"}
+        times: dict[str, list[float]] = {name: [] for name in sides}
+        for number in range(rounds):
+            for name, train in sides.items():
+                command = [sys.executable, "-m", "jasper.train", recipe, "--data.train", train, "--data.validation",
+                           train, "--steps", str(steps), "--output_dir", f"{folder}/{name}{number}",
+                           "--every.validate_epochs", "1000", "--data.workers", "0", "--data.root", "/"]  # fmt: skip
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run(
+                    command, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}
+                )
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                times[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    files, shards = (statistics.median(times[name]) for name in sides)
+    return {"task": "training", "recipe": Path(recipe).stem, "steps": steps, "files_s": round(files, 2),
+            "shards_s": round(shards, 2), "ratio": round(shards / files, 4), "repeats": rounds}  # fmt: skip
 
 
 def main(arguments: list[str]) -> None:
@@ -84,9 +166,28 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("corpus", type=Path, help="manifest or corpus folder")
     parser.add_argument("--utterances", type=int, default=1_000_000, help="length of the plan")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of which the median counts")
+    parser.add_argument(
+        "--train", default="", help="recipe of Jasper, of which both sides make some steps; nothing else"
+    )
+    parser.add_argument("--steps", type=int, default=20, help="steps of it")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the rows")
     options = parser.parse_args(arguments)
-    of_audio(options.corpus, options.rounds)
-    of_plans(options.utterances)
+
+    def keep(row: dict[str, Any]) -> None:
+        append_row("data_scale", row | {"metric": "processor_s"}, device=torch.device("cpu"), folder=options.results)
+        print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+
+    if options.train:
+        keep(of_training(options.corpus, options.train, options.steps, options.rounds))
+        return
+    keep(of_audio(options.corpus, options.rounds))
+    for order in ("full", "windows"):
+        for ranks in (8, 64, 512):
+            keep(of_plans(options.utterances, ranks, order))
+        keep(of_plans(min(options.utterances, 1_000_000), 64, order))
+        for ranks in (64, 512):
+            keep(of_all_ranks(max(1 << 16, options.utterances // 40), ranks, order))
+        keep(of_speakers(min(options.utterances, 1_000_000), order))
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ async def listen(socket: ClientConnection, spoken: SpokenStream, found: StreamsM
     ends, said = dict[str, float](), list[str]()
     async for message in socket:
         told, now = json.loads(message), time.monotonic() - began
-        match told["type"].rpartition(".")[2]:
+        match told["type"].removeprefix("conversation.item.input_audio_transcription."):
             case "error" | "failed":
                 found.errors.append(str(told.get("message") or told["error"]["message"]))
                 return
@@ -143,7 +143,7 @@ async def listen(socket: ClientConnection, spoken: SpokenStream, found: StreamsM
             case "done":
                 found.texts.append((spoken.numbers, told["text"]))
                 return
-            case "speech_stopped":
+            case "input_audio_buffer.speech_stopped":
                 ends[told["item_id"]] = told["audio_end_ms"] / 1000
             case "completed":
                 said.append(told["transcript"])
@@ -232,7 +232,7 @@ def main(cfg: StreamsConfig) -> int:
     }
     if found.delays:
         row |= {f"p{p}_ms": round(1000 * percentile(found.delays, p)) for p in (50, 95)}
-    if found.texts:
+    if found.texts and cfg.model != "random":
         expected = [" ".join(texts[number] for number in numbers) for numbers, _ in found.texts]
         errors = word_errors(expected, [text for _, text in found.texts])
         row |= {"words": errors.length, "other_words": round(errors.rate * errors.length)}

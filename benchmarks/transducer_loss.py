@@ -27,10 +27,10 @@ from benchmarks.transducer_sides import (
     unfused_logits,
 )
 from common.benchmark import Timings, append_row, compare, peak_memory, ratio, spread
-from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
-from fastconformer.transducer.fused_loss import joint_loss
-from fastconformer.transducer.losses import SKIP_BELOW, rnnt_loss, tdt_loss
-from fastconformer.transducer.plain_losses import plain_losses
+from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss.fused_loss import joint_loss
+from fastconformer.transducer.loss.losses import SKIP_BELOW, rnnt_loss, tdt_loss
+from fastconformer.transducer.loss.plain_losses import plain_losses
 
 CPU = torch.device("cpu")
 DURATIONS = (0, 1, 2, 3, 4)

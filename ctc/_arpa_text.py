@@ -28,7 +28,7 @@ class Status(IntEnum):
     TWICE = 6
 
 
-class Place(ctypes.Structure):
+class ArpaPlace(ctypes.Structure):
     """`ctc_arpa_place`."""
 
     _fields_ = fields("n at line row")
@@ -81,7 +81,7 @@ class ArpaWords:
         return (word.decode() for word in self.written(text))
 
 
-def next_line(text: bytes, place: Place) -> bytes | None:
+def next_line(text: bytes, place: ArpaPlace) -> bytes | None:
     """The line at `place`, which moves behind it; None at the end."""
     if place.at >= len(text):
         return None
@@ -93,20 +93,22 @@ def next_line(text: bytes, place: Place) -> bytes | None:
     return line.removesuffix(b"\r")
 
 
-def line_before(text: bytes, place: Place) -> bytes:
+def line_before(text: bytes, place: ArpaPlace) -> bytes:
     """The line that was read last."""
     end = max(min(place.at - 1, len(text)), 0)
     return text[text.rfind(b"\n", 0, end) + 1 : end]
 
 
-def read_level(library: ctypes.CDLL, text: bytes, order: int, level: Level, words: ArpaWords, place: Place) -> Status:
+def read_level(
+    library: ctypes.CDLL, text: bytes, order: int, level: Level, words: ArpaWords, place: ArpaPlace
+) -> Status:
     """The n-grams of one order into `level` (csrc/decode_arpa.cpp)."""
     arrays = (level.words, level.log10_prob, level.log10_backoff)
     count = len(level.words)
     return Status(library.ctc_arpa_level(text, len(text), order, count, words.native, place, *arrays))
 
 
-def read_level_in_python(text: bytes, order: int, level: Level, words: ArpaWords, place: Place) -> Status:
+def read_level_in_python(text: bytes, order: int, level: Level, words: ArpaWords, place: ArpaPlace) -> Status:
     """`read_level`, for where there is no compiler, and to compare with."""
     place.row = 0
     line = next_line(text, place)

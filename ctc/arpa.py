@@ -10,7 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ctc import _library, _native, packings
-from ctc._arpa_text import BLANKS, ArpaWords, Place, Status, line_before, next_line, read_level, read_level_in_python
+from ctc._arpa_text import (
+    BLANKS,
+    ArpaPlace,
+    ArpaWords,
+    Status,
+    line_before,
+    next_line,
+    read_level,
+    read_level_in_python,
+)
 from ctc._arpa_text import Level as Level
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
@@ -91,8 +100,8 @@ def read_arpa(path: str | Path) -> BackoffModel:
     return BackoffModel(_vocabulary(path, text, words), tuple(levels))
 
 
-def _read_sizes(path: Path, text: bytes) -> tuple[Place, list[int]]:
-    place = Place(0, 0, 0)
+def _read_sizes(path: Path, text: bytes) -> tuple[ArpaPlace, list[int]]:
+    place = ArpaPlace(0, 0, 0)
     line = next_line(text, place)
     while line is not None and not line.strip(BLANKS):
         line = next_line(text, place)
@@ -115,7 +124,7 @@ def _read_sizes(path: Path, text: bytes) -> tuple[Place, list[int]]:
     return place, sizes
 
 
-def _read_end(path: Path, text: bytes, place: Place) -> None:
+def _read_end(path: Path, text: bytes, place: ArpaPlace) -> None:
     for expected in (b"\\end\\", None):
         line = next_line(text, place)
         while line is not None and not line.strip(BLANKS):
@@ -142,7 +151,7 @@ def _is_utf8(word: bytes) -> bool:
         return False
 
 
-def _problem(path: Path, text: bytes, order: int, size: int, place: Place, status: Status) -> str:
+def _problem(path: Path, text: bytes, order: int, size: int, place: ArpaPlace, status: Status) -> str:
     line = line_before(text, place)
     where, found = f"{path}:{place.line}", _shown(line)
     if place.at >= len(text) and not line.strip(BLANKS):

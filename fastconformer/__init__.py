@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from fastconformer.hearing.streaming import Pool, Session, Update
     from fastconformer.recognizer import Recognizer, load
     from fastconformer.transducer.decoder import Decoder, DecoderOptions, DecoderState
-    from fastconformer.transducer.fused_loss import joint_loss
-    from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+    from fastconformer.transducer.loss.fused_loss import joint_loss
+    from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
 
 _MODULES = {
     "common.recognition.transcripts": ("Transcript", "Word"),
     "fastconformer.transducer.decoder": ("Decoder", "DecoderOptions", "DecoderState"),
-    "fastconformer.transducer.fused_loss": ("joint_loss",),
-    "fastconformer.transducer.losses": ("rnnt_loss", "tdt_loss"),
+    "fastconformer.transducer.loss.fused_loss": ("joint_loss",),
+    "fastconformer.transducer.loss.losses": ("rnnt_loss", "tdt_loss"),
     "fastconformer.recognizer": ("Recognizer", "load"),
     "fastconformer.hearing.streaming": ("Pool", "Session", "Update"),
 }

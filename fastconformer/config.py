@@ -172,6 +172,9 @@ class Config(RecogniserSettings):
     output_dir: Path = Path("runs/transducer")
     epochs: int = 100
     batch_size: int = 16
+    lookaheads: tuple[int, ...] = ()
+    """Frames after a frame that attention in chunks may see, of which each step draws one: the model can then be heard
+    with any of them. model.encoder.right_frames, which validations have, is among them; () for it alone."""
     sync_batch_norm: bool = True
     """Whether batch statistics are taken over all processes, as in NeMo's recipes, or in each by itself."""
     ema: float = 0.997
@@ -188,5 +191,12 @@ class Config(RecogniserSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.lookaheads and (self.model.encoder.attention != "chunked" or min(self.lookaheads) < 0):
+            raise ValueError(f"lookaheads = {self.lookaheads}: expected numbers from 0, and attention = chunked")
+        if self.lookaheads and self.model.encoder.right_frames not in self.lookaheads:
+            raise ValueError(
+                f"lookaheads = {self.lookaheads}: expected model.encoder.right_frames = "
+                f"{self.model.encoder.right_frames} among them"
+            )
         if self.learns == "adapters" and not self.model.encoder.adapter_width:
             raise ValueError("learns = adapters: the encoder has none; expected model.encoder.adapter_width above 0")

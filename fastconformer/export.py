@@ -38,7 +38,7 @@ from fastconformer.hearing.long_audio import ChunkOptions, attention_step
 from fastconformer.network.encoder import ConformerBlock
 from fastconformer.network.fused import fuse
 from fastconformer.network.model import Model
-from fastconformer.transducer.joint_tiles import ACTIVATIONS
+from fastconformer.transducer.loss.joint_tiles import ACTIVATIONS
 from fastconformer.transducer.weights import DecoderWeights, named, on_host
 
 Part = Literal["whole", "encoder", "prediction", "joint"]

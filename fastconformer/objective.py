@@ -19,7 +19,7 @@ from fastconformer.attention.objective import smoothed_total
 from fastconformer.attention.targets import Texts
 from fastconformer.config import Config
 from fastconformer.network.model import Joint, Model
-from fastconformer.transducer.fused_loss import joint_loss
+from fastconformer.transducer.loss.fused_loss import joint_loss
 
 
 class Loss(NamedTuple):

@@ -4,6 +4,8 @@ On several GPUs: `torchrun --nproc_per_node 8 -m fastconformer.train …`. Every
 rank), so a run that was stopped and resumed ends in the weights of one that never stopped.
 """
 
+import random
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -78,6 +80,9 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     seed = mixed(cfg.seed, progress.step, run.world.rank)
     rate = run.epochs.learning_rate(progress.step)
     learner.begin(rate, run.log_mel, seed=seed)
+    if cfg.lookaheads:  # the same in all processes
+        drawn = random.Random(mixed(cfg.seed, progress.step)).choice(cfg.lookaheads)
+        run.model.encoder.cfg = replace(cfg.model.encoder, right_frames=drawn)
     if cfg.learns != "all":
         run.model.encoder.eval()  # its statistics stay, and it hears without dropout
     losses, parts = [], micro_batches(batch, weights_B, cfg.grad_accumulation)
@@ -98,6 +103,7 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
         learner.backward(loss.value)
         losses.append(torch.stack([loss.value.detach(), loss.transducer + loss.attention, loss.ctc]))
     learner.finish(progress, clip_norm=cfg.loss.clip)
+    run.model.encoder.cfg = cfg.model.encoder
     return Step(torch.stack(losses).sum(0), rate)
 
 

@@ -202,6 +202,14 @@ RICHER = [
         lambda cfg: replace(cfg, data=replace(cfg.data, join=JoinConfig(probability=0.7, gain_db=3.0))),
     ),
     _richer(
+        "fastconformer of several lookaheads",
+        "fastconformer",
+        lambda cfg: replace(
+            _model(cfg, encoder=replace(cfg.model.encoder, attention="chunked", left_frames=4, right_frames=3)),
+            lookaheads=(0, 1, 3),
+        ),
+    ),
+    _richer(
         "fastconformer in bf16 whose transducer learns later",
         "fastconformer",
         lambda cfg: replace(cfg, precision="bf16", loss=LossConfig(ctc_epochs=1, omega=0.5)),

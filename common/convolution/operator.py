@@ -19,7 +19,8 @@ from common.convolution.algorithms import Algorithm
 from common.convolution.library import LIBRARY
 from common.convolution.native import Activation, Epilogue, Instructions, PackedConvolution
 from common.convolution.planning import Choice, Kind, Shape
-from common.convolution.scales import Sizes, is_exact_enough
+from common.convolution.scales import is_exact_enough, sizes_of
+from common.convolution.sizes import Sizes
 from ctc import SlowPathWarning
 
 
@@ -136,8 +137,9 @@ class FusedConvolution(nn.Module):
                 break
             is_plain = choice.algorithm is None and choice.weights != "int8"
             if not is_plain:
-                sizes = sizes or Sizes(weight_OKI)
-            scale_I = None if is_plain or sizes is None else sizes.powers()
+                sizes = sizes or sizes_of(weight_OKI)
+            powers_I = None if is_plain or sizes is None else sizes.powers()
+            scale_I = None if powers_I is None else torch.from_numpy(powers_I)
             self.packed = native.pack(
                 weight_OKI, choice.algorithm, weights=choice.weights, scale_I=scale_I, instructions=instructions
             )

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 MIN_BATCHES_PER_BUCKET = 4  # with fewer, the utterances of a batch would hardly change from epoch to epoch
-WINDOW = 1 << 16  # utterances that meet where data lie in a store
+WINDOW, BATCHES_OF_WINDOW = 1 << 16, 20  # utterances, and batches, at least, that meet where data lie in a store
 _CLASSES = 16  # of durations that are sorted one after the other, so that little memory is needed
 _SAMPLED = 1 << 14  # durations by which classes are chosen
 
@@ -114,7 +114,9 @@ def bucketed_batches(
     else:
         salt = random.integers(1 << 32, dtype=np.uint32)
         order = np.argsort(_homes(blocks, salt), kind="stable").astype(np.int32 if len(durations) < 2**31 else np.int64)
-        ordered, ends, numbers = _in_windows(order, durations, cut, max(1, WINDOW // multiple) * multiple, random)
+        meeting = multiple if max_seconds is None else int(ranks * max_seconds / durations.mean())
+        size = -(-max(WINDOW, BATCHES_OF_WINDOW * meeting) // multiple) * multiple
+        ordered, ends, numbers = _in_windows(order, durations, cut, size, random)
     if len(ends) < 2:
         raise BatchingError(f"{len(durations)} utterances do not fill one batch over {ranks} ranks; lower batch_size")
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from common.data.utterance import Utterance
 from common.files.atomic import written_whole
+from common.files.blocks import BLOCK
 from common.files.stores import Stored
 
 _HEADER = struct.Struct("<8sIIQQQ16s8x")
@@ -51,7 +52,6 @@ _SECONDS = struct.Struct("<d")
 _HAS_TEXT, _IS_PART, _HAS_CRC, _IN_STORE = 1, 2, 4, 8
 _NOBODY = 1 << 63  # the place of a name that is not known
 _IN_MEMORY = 1 << 22  # bytes of each kind up to which a list that is being made stays in memory
-BLOCK = 1 << 21  # bytes of a store whose utterances stay together in the order of an epoch
 Order = Literal["auto", "full", "windows"]
 _KNOWN_HERE = 1 << 10  # of them that are kept as objects
 _KNOWN_NAMES = 1 << 18  # names of folders and speakers that are written once, up to so many at a time

@@ -289,8 +289,8 @@ def told_apart(index: Index, folder: Path) -> dict[int, str]:
 
 def _place(utterance: Utterance, folder: Path) -> str:
     if isinstance(utterance.audio, Stored):
-        offset = f"+{utterance.offset_seconds:g}" if utterance.offset_seconds else ""
-        return f"{Path(utterance.audio.file).stem}/{utterance.id}@{utterance.audio.start}{offset}"
+        later = f"+{utterance.offset_seconds:g}" if utterance.offset_seconds else ""
+        return f"{Path(utterance.audio.file).stem}/{utterance.id}@{utterance.audio.start}{later}"
     recording = Path(str(utterance.audio))
     name = recording.relative_to(folder) if recording.is_relative_to(folder) else recording
     offset = utterance.offset_seconds

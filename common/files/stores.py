@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from common.files import columns
+from common.files import blocks, columns
 
 Found = TypeVar("Found")
 
@@ -84,6 +84,11 @@ def read(file: str, start: int, size: int) -> bytes:
     return content
 
 
+@functools.lru_cache(1 << 12)
+def _length(file: str) -> int:
+    return size(file)
+
+
 def named(path: Path | str) -> str:
     """The name of what lies in a store, of which a path has lost a slash; "" of anything else."""
     found = _NAME.match(str(path))
@@ -105,7 +110,7 @@ def fetch(parts: Iterable[Stored]) -> None:
     def asked(run: list[Stored]) -> None:
         first, last = run[0], run[-1]
         try:
-            content = read(first.file, first.start, last.start + last.size - first.start)
+            content = blocks.read(first.file, first.start, last.start + last.size - first.start, read, _length)
         except StoreError as error:
             _fetched.update({part[:3]: error for part in run})
             return
@@ -123,6 +128,13 @@ def size(file: str) -> int:
         return Path(file).stat().st_size
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}") from error
+
+
+def files(folder: str) -> list[str]:
+    """The names of all files below a folder in a store, in order. Raises StoreError."""
+    protocol = folder.partition("://")[0]
+    found = _asked(folder, lambda: store_at(folder, os.getpid()).find(folder))
+    return sorted(f"{protocol}://{name.removeprefix('/')}" if "://" not in name else name for name in found)
 
 
 def whole(file: str) -> bytes:

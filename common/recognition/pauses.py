@@ -53,10 +53,10 @@ def stretches(
             start = first - around
 
 
-def loud_seconds(samples_N: np.ndarray, rate: int) -> float:
-    """Seconds of what is not as quiet as a pause is beside speech."""
+def loud_windows(samples_N: np.ndarray, rate: int) -> np.ndarray:
+    """Which windows of `WINDOW_SECONDS` are not as quiet as a pause is beside speech, as [W]."""
     loudness_W = _loudness(samples_N, rate)
-    return float((loudness_W > _quiet(loudness_W)).sum()) * WINDOW_SECONDS if len(loudness_W) else 0.0
+    return loudness_W > _quiet(loudness_W) if len(loudness_W) else np.zeros(0, bool)
 
 
 def between(words: Iterable[Word], after: float, before: float) -> list[Word]:

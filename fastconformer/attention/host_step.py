@@ -8,6 +8,7 @@ W width of a head, V classes, K best.
 """
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -81,6 +82,9 @@ class HostDecoder:
         self.embedding_norm, self.norm = norm("embedding_norm"), norm("norm")
         self.blocks = [{name: norm(f"blocks.{i}.{name}") for name in NORMS} for i in range(cfg.layers)]
         self.products = [{name: packed(f"blocks.{i}.{name}") for name in PRODUCTS} for i in range(cfg.layers)]
+        named = {f"blocks.{i}.{name}": rows for i, own in enumerate(self.products) for name, rows in own.items()}
+        if kept := [name for name, rows in [*named.items(), ("head", self.head)] if rows.weights != KINDS[precision]]:
+            print(f"{precision}: in higher precision: {', '.join(kept)}", file=sys.stderr)
         self.native = None
         if load() is not None:
             self.native = NativeStep(

@@ -46,7 +46,9 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
         weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]
     if pieces.blank != model.pieces:
         raise CheckpointError(f"{path}: {model.pieces} pieces by its description, {pieces.blank} in its tokenizer")
-    return Imported(weights, model, features, pieces)
+    first = model.encoder.right_frames
+    lookaheads = sorted(settings.get("lookaheads", ()), key=lambda frames: (frames != first, -frames))
+    return Imported(weights, model, features, pieces, tuple(lookaheads))
 
 
 def _as_trained(model: ModelConfig, settings: dict[str, Any]) -> ModelConfig:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.recognition.pauses import SoundStretch, loud_seconds, stretches
+from common.recognition.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
 from common.text.pieces import Pieces
 from fastconformer.attention.search import BAD
 from fastconformer.hearing.texts import HeardPart
@@ -46,7 +46,7 @@ def judged(part: HeardPart, sound_N: np.ndarray, rate: int, by_ctc: int | None, 
     if by_ctc is not None:
         expected = by_ctc * (LEAST_OF_TRANSLATED if is_translation else LEAST_OF_CTC)
     else:
-        expected = SLOWEST * loud_seconds(sound_N, rate) if said > 0 else 0.0
+        expected = SLOWEST * WINDOW_SECONDS * loud_windows(sound_N, rate).sum() if said > 0 else 0.0
     return JudgedPart(part, said, expected, by_ctc is not None)
 
 

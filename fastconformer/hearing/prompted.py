@@ -19,7 +19,7 @@ from common.config import ConfigError
 from common.devices import memory
 from common.recognition.chunks import WINDOW, by_length
 from common.recognition.decoding import DecodingOptions, scorer_of
-from common.recognition.pauses import SoundStretch, stretches
+from common.recognition.pauses import SoundStretch, loud_windows, stretches
 from common.recognition.recognizer import OnError
 from common.recognition.recordings import Recording, Source, is_silent, read_ahead
 from common.recognition.transcripts import Transcript
@@ -35,6 +35,7 @@ from fastconformer.hearing.texts import (
     HeardPart,
     TextHypothesis,
     hypothesis_of,
+    in_sound,
     spelled,
     transcript_of,
     with_ctc,
@@ -512,14 +513,15 @@ class PromptedRecognizer(ABC):
         own = CtcFrames(frames.log_probs, self.pieces, self.seconds_per_frame)
         log_probs, pieces, seconds_per_frame = self._by_aligner(samples) if times == "aligner" else own
         found = []
-        for log_probs_SV, text, wanted in zip(log_probs, texts, asked, strict=True):
+        for sound_N, log_probs_SV, text, wanted in zip(samples, log_probs, texts, asked, strict=True):
             if times == "aligner":
                 words = spelled(text.text.split(), pieces)
             else:
                 labels = [label for label in text.labels if label not in self.pieces.control]
                 words = [[labels[i] for i in group] for group in word_groups(self.pieces, labels)]
             words = [] if wanted.is_translation else words
-            found.append(word_times(words, log_probs_SV, pieces, seconds_per_frame))
+            own_times = word_times(words, log_probs_SV, pieces, seconds_per_frame)
+            found.append(in_sound(own_times, loud_windows(sound_N, self.sample_rate)))
         return found
 
 

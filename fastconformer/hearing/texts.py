@@ -11,7 +11,7 @@ import numpy as np
 
 import ctc
 from common.audio.silence import in_recording
-from common.recognition.pauses import between
+from common.recognition.pauses import WINDOW_SECONDS, between
 from common.recognition.recordings import Recording
 from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
 from common.text.pieces import SPACE, Pieces, is_spoken
@@ -22,6 +22,8 @@ from fastconformer.attention.search import FoundText, Result
 NO_SPACES = ("ja", "zh", "th")
 SPACE_SECONDS = 0.08
 """How long before a word's first letter the space before it may begin the word."""
+TAIL_SECONDS = 0.3
+"""How long after its last label a word may end."""
 NAN, GAP = "nan", "gap"
 """Flags of a text for which the network gave no numbers, and of one that had left out some of what is said."""
 
@@ -185,8 +187,9 @@ def word_times(
     """Start and end of every word, given by its labels, on the best path of CTC; none where there is no path.
 
     Frames are those of features whose windows are centred, so one lasts from half a frame before its number to half a
-    frame after. Punctuation has no part in a word; a space that is a label of its own is heard where the word begins,
-    but anywhere in a pause, so it counts for `SPACE_SECONDS` at most.
+    frame after. Punctuation has no part in a word. Where the vocabulary is one of letters, a space is heard where the
+    word begins, but anywhere in a pause, so it counts for `SPACE_SECONDS` at most; among longer pieces, most of which
+    have the space before them, a bare one is heard too early.
     """
     labels = [label for word in words for label in word]
     try:
@@ -194,7 +197,8 @@ def word_times(
     except ValueError:
         return []
     spans = [(label, *span) for label, span in zip(labels, found, strict=True)]
-    times, first, most = [], 0, max(1, round(SPACE_SECONDS / seconds_per_frame))
+    times, first = [], 0
+    most = max(1, round(SPACE_SECONDS / seconds_per_frame)) if _are_letters(pieces) else 0
     for word in words:
         own = spans[first : first + len(word)]
         first += len(word)
@@ -204,6 +208,33 @@ def word_times(
             start = max(own[0][1], start - most)
         times.append((max(0.0, start - 0.5) * seconds_per_frame, (end - 0.5) * seconds_per_frame))
     return times
+
+
+def _are_letters(pieces: Pieces) -> bool:
+    """Whether at least half of the pieces are single letters."""
+    lengths = [len(label.strip(SPACE)) for i, label in enumerate(pieces.labels) if i not in pieces.control]
+    return 2 * lengths.count(1) >= sum(map(bool, lengths))
+
+
+def in_sound(times: Sequence[tuple[float, float]], is_loud_W: np.ndarray) -> list[tuple[float, float]]:
+    """Times of words, in order, moved to where there is sound (`common.recognition.pauses.loud_windows`).
+
+    CTC writes the first label of a word anywhere in the pause before it, and the last one long before its end. A word
+    begins with the first sound after its first label, and ends where the next one begins, or where the sound ends
+    before that, at most `TAIL_SECONDS` after its last label.
+    """
+    found: list[tuple[float, float]] = []
+    length = len(is_loud_W) * WINDOW_SECONDS
+    for i, (start, end) in enumerate(times):
+        following = times[i + 1][0] if i + 1 < len(times) else length
+        first, last = (round(at / WINDOW_SECONDS) for at in (start, min(max(end, following), end + TAIL_SECONDS)))
+        own_W = np.flatnonzero(is_loud_W[first:last])
+        if len(own_W):
+            begins = start if own_W[0] == 0 else (first + own_W[0]) * WINDOW_SECONDS
+            found.append((begins, max(begins, min(following, (first + own_W[-1] + 1) * WINDOW_SECONDS))))
+        else:
+            found.append((start, end))
+    return found
 
 
 def transcript_of(

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ctc import native
-from fastconformer.transducer import _cuda_library
 from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
-from fastconformer.transducer._loss_library import call
+from fastconformer.transducer.loss import _cuda_library
+from fastconformer.transducer.loss._loss_library import call
 from fastconformer.transducer.weights import DecoderWeights
 
 MOST_LAYERS, MOST_JOINT = 8, 1024

@@ -9,7 +9,7 @@ import torch
 import ctc
 from fastconformer import Decoder
 from fastconformer.transducer.beam import BeamSearch
-from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
 from tests.fastconformer.golden import random_weights
 
 SCORES = torch.zeros(2, 5, 4)

@@ -7,8 +7,8 @@ import torch
 
 from common.convolution import products
 from ctc import _compiled_loss, _loss_library, monotonic
-from fastconformer.transducer import _loss_library as transducer_loss_library
 from fastconformer.transducer import decoder as transducer_decoder
+from fastconformer.transducer.loss import _loss_library as transducer_loss_library
 from tests.device import mirror
 
 try:

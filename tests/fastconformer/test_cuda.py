@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from benchmarks import transducer_heads as heads
-from fastconformer.transducer import _cuda_library
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
-from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+from fastconformer.transducer.loss import _cuda_library
+from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
 from tests.fastconformer.transducer.test_decoder import random_problem as decoding_problem
 from tests.fastconformer.transducer.test_fused_loss import finite_sum, fused, random_problem
 from tests.fastconformer.transducer.test_losses import loss_and_gradient, random_batch, truth

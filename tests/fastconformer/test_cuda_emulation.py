@@ -9,11 +9,12 @@ import torch
 import ctc
 from benchmarks import transducer_heads as heads
 from common.benchmark import peak_memory
-from fastconformer.transducer import _cuda_decoder, _cuda_library, joint_tiles, losses, reference
+from fastconformer.transducer import _cuda_decoder, reference
 from fastconformer.transducer._library import LIBRARY
-from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
-from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+from fastconformer.transducer.loss import _cuda_library, joint_tiles, losses
+from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
 from tests import emulation
 from tests.fastconformer.transducer import test_decoder as decoder_tests
 from tests.fastconformer.transducer import test_fused_loss as fused_tests

@@ -13,7 +13,7 @@ from common.features import Features
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.config import Config, LossConfig
 from fastconformer.objective import Loss, masked, objective
-from fastconformer.transducer.fused_loss import joint_loss
+from fastconformer.transducer.loss.fused_loss import joint_loss
 from tests.fastconformer import golden
 from tests.fastconformer.checkpoints import archives
 

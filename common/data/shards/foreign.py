@@ -25,7 +25,7 @@ from common.audio import waveform
 from common.data.entries import Entry, EntryError, ManifestError, short
 from common.data.formats import described
 from common.data.index import Builder
-from common.data.shards.tar import BLOCK, Damage, members
+from common.data.shards.tar import BLOCK, Damage, Member, members
 from common.data.tables import NAMES, read_kaldi
 from common.data.utterance import Utterance
 from common.files import columns, stores
@@ -35,6 +35,8 @@ from common.files.stores import Stored
 _RANGE = re.compile(r"(?:\{|\(|\[|<|_OP_)(?:(\d+)\.\.(\d+)|([^{}()\[\]<>]*,[^{}()\[\]<>]*))(?:\}|\)|\]|>|_CL_)")
 _SHARD = re.compile(r"audio[^/]*?_(\d+)[^/]*\.tar$")
 _PIECE = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
+_HUB = re.compile(r"(?:hf:/+datasets/)?([\w.-]+/[\w.-]+?)/?")
+_CUTS = re.compile(r"/cuts\.(\d+)\.jsonl(?:\.gz)?$")
 _AUDIO = (".flac", ".wav", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph", ".m4a", ".audio")
 MOST = 1 << 20  # names that one pair of braces stands for
 Found = Utterance | str  # or why it cannot be used
@@ -90,32 +92,36 @@ def _utterances(names: Sequence[str]) -> Iterator[Found]:
 
 
 def _other(path: Path) -> Iterator[Found]:
+    store = stores.named(path)
     if path.suffix in (".parquet", ".arrow"):
         yield from _table(path)
     elif path.suffix == ".scp" or (path / "wav.scp").is_file():
         yield from _kaldi(path)
-    elif path.is_dir():
-        cuts = sorted([*path.glob("cuts.*.jsonl"), *path.glob("cuts.*.jsonl.gz")])
-        files = sorted(files_below(path))
-        tables = [file for file in files if file.suffix in (".parquet", ".arrow")]
-        tars = [file for file in files if file.suffix == ".tar"]
-        lists = sorted([*path.glob("tarred_audio_manifest.json"), *path.glob("sharded_manifests/*.json")])
-        if cuts:
-            for one in cuts:
-                number = one.name.split(".")[1]
-                yield from _shar(one, path / f"recording.{number}.tar")
-        elif tables:
-            for one in tables:
-                yield from _table(one)
-        elif tars:
-            whole = [one for one in lists if one.name == "tarred_audio_manifest.json"]
-            yield from _utterances([str(one) for one in (*(whole or lists), *tars)])
-        else:
-            raise ManifestError(f"{path}: no tars, Shar, Parquet or Arrow files in it")
-    elif not path.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
-        yield from _other(_from_hub(str(path)))
+    elif not path.exists() and (found := _HUB.fullmatch(str(path))):
+        yield from _other(_from_hub(found[1]))
+    elif store or path.is_dir():
+        yield from _folder(path, stores.files(store) if store else sorted(map(str, files_below(path))))
     else:
         raise ManifestError(f"{path}: expected tars, manifests, Shar, Parquet, Arrow or .scp files")
+
+
+def _folder(path: Path, files: Sequence[str]) -> Iterator[Found]:
+    """A folder here or in a store, by all files below it."""
+    cuts = [(file, found) for file in files if (found := _CUTS.search(file))]
+    tables = [file for file in files if file.endswith((".parquet", ".arrow"))]
+    tars = [file for file in files if file.endswith(".tar")]
+    lists = [file for file in files if file.endswith("/tarred_audio_manifest.json")]
+    lists = lists or [file for file in files if file.endswith(".json") and "/sharded_manifests/" in file]
+    if cuts:
+        for file, found in cuts:
+            yield from _shar(file, f"{file[: found.start() + 1]}recording.{found[1]}.tar")
+    elif tables:
+        for file in tables:
+            yield from _table(Path(file))
+    elif tars:
+        yield from _utterances([*lists, *tars])
+    else:
+        raise ManifestError(f"{path}: no tars, Shar, Parquet or Arrow files in it")
 
 
 def _from_hub(name: str) -> Path:
@@ -132,7 +138,9 @@ class _Tar:
     """The members of an archive by name, and messages about its damaged headers."""
 
     def __init__(self, path: str):
-        self.path, self.damage, self.found = path, [], {}
+        self.path = path
+        self.damage: list[str] = []
+        self.found: dict[str, Member] = {}
         try:
             size = stores.size(path)
             if size and stores.read(path, 0, min(size, 6))[:2] == b"\x1f\x8b":
@@ -221,11 +229,11 @@ def _webdataset(tar: str) -> Iterator[Found]:
             yield _told(row, archive.stored(audio or ""), tar, "has no recording", is_whole=True)
 
 
-def _shar(cuts: Path, tar: Path) -> Iterator[Found]:
-    archive = _Tar(str(tar))
+def _shar(cuts: str, tar: str) -> Iterator[Found]:
+    archive = _Tar(tar)
     yield from archive.damage
     by_stem = {PurePosixPath(name).stem: name for name in archive.found if not name.endswith(".json")}
-    for line, text in _lines(str(cuts)):
+    for line, text in _lines(cuts):
         cut = text if isinstance(text, str) else _json(text, f"{cuts}:{line}")
         if isinstance(cut, str):
             yield cut

@@ -28,6 +28,7 @@ from common.data.shards.tar import write_end, write_member
 from common.data.utterance import Utterance
 from common.files.atomic import write_text, written_whole
 from common.files.stores import Stored, StoreError
+from ctc.native.library import alone
 
 INDEX, ABOUT = "data.index", "data.json"
 Codec = Literal["copy", "flac"]
@@ -62,11 +63,14 @@ def write(
     parts = [order[a:b].tolist() for a, b in itertools.pairwise(cuts)]
     jobs = [(number, {row: also.get(row, []) for row in part}) for number, part in enumerate(parts)]
     one = partial(_write_shard, utterances, out, made_of, codec, rate)
-    if workers > 1:
-        with ProcessPoolExecutor(workers) as pool:
-            shards = list(pool.map(one, jobs))
-    else:
-        shards = list(map(one, jobs))
+    with alone(out / ".lock"):
+        for left in out.glob(".shard-*.tmp"):  # by a writer that was killed
+            left.unlink()
+        if workers > 1:
+            with ProcessPoolExecutor(workers) as pool:
+                shards = list(pool.map(one, jobs))
+        else:
+            shards = list(map(one, jobs))
     problems = [problem for shard in shards for problem in shard["problems"]]
     _join(out, [shard["name"] for shard in shards], len(utterances))
     about = {

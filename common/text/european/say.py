@@ -133,7 +133,7 @@ def telephone(m: re.Match[str], language: Language) -> Readings:
     groups = re.findall(r"\d+", m[0])
     if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or list(map(len, groups)) == [4, 4]:
         return  # 1914-1918
-    plus = "plus " if m[0].startswith("+") else ""
+    plus = f"{language.said('sign', '+') or 'plus'} " if m[0].startswith("+") else ""
     yield reading("telephone", plus + ", ".join(map(" ".join, groups)))
     if language.code == "fr":
         yield reading("telephone pairs", plus + ", ".join(g if g[0] != "0" else " ".join(g) for g in groups))

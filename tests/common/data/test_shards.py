@@ -106,8 +106,10 @@ def test_a_writer_that_was_killed_goes_on_to_the_same_bytes_with_any_number_of_p
     shards[2].with_suffix(".index").unlink()
     untouched = shards[3].stat().st_mtime_ns
     (tmp_path / "killed/data.index").unlink()
+    (tmp_path / "killed/.shard-00001.tar.123.tmp").write_bytes(bytes(5000))
     write(manifest, tmp_path / "killed")
     assert contents(tmp_path / "killed") == expected
+    assert not list((tmp_path / "killed").glob(".*.tmp"))
     assert shards[3].stat().st_mtime_ns == untouched
     assert read_manifest(tmp_path / "killed").utterances[5].audio.read() == flac(5, 0.2)
     write(manifest, tmp_path / "other", seed=2)
@@ -322,8 +324,8 @@ def test_damaged_lists_lose_their_own_lines(tmp_path):
         expected = [f"c{i}" for i in range(200) if i != 7 or count is None]
         assert [u.id for u in found] == expected[: len(found)]
         assert len(found) == (count or len(found)) > 50
-        assert len(problems) == 1
-        assert message in problems[0]
+        assert 1 <= len(problems) <= 2  # what damage made of the last line may be no JSON
+        assert message in problems[-1]
 
 
 def test_archives_of_kaldi(tmp_path):
@@ -409,6 +411,9 @@ def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monke
         named = read_manifest(Path(f"{faults.url}/"))  # as a folder, which a path has taken a slash from
         assert {u.id: u.audio.read() for u in named.utterances} == expected
         assert named.utterances.in_store
+        found, problems = indexed(f"{faults.url}/")  # all tars of a folder
+        assert problems == []
+        assert {u.id: u.audio.read() for u in found} == expected
     stores.store_of.cache_clear()
 
 

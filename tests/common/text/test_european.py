@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.normalization import CODES, READERS, misread, phrases
 from common.text.european.language import is_abbreviation, language_of
 from common.text.european.reader import european_tokens
 
@@ -129,3 +130,9 @@ def test_a_number_agrees_with_what_it_counts(code: str, written: str, said: str)
     found = european_tokens(written, code)
     assert "".join(token.written for token in found) == written
     assert "".join(token.written if token.spoken is None else token.spoken for token in found).strip() == said
+
+
+@pytest.mark.parametrize("language", [*CODES, "mandarin"])
+def test_phrases_are_read_as_a_person_reads_them(language: str) -> None:
+    wrong = misread(phrases(language), READERS[language])
+    assert len(wrong) <= 0.005 * len(phrases(language)), [(case.written, said) for case, said in wrong]

@@ -7,6 +7,13 @@ from common.text.mandarin.reader import spoken_mandarin
 
 CASES = {
     "de": {
+        "Nach 1 km, noch 1 km weiter": "Nach einem Kilometer, noch einen Kilometer weiter",
+        "eine 1-Zimmer-Wohnung, 500-g-Packung": "eine ein-Zimmer-Wohnung, 500-Gramm-Packung",
+        "2½ Stunden, ½ l Milch": "zweieinhalb Stunden, ein halber Liter Milch",
+        "Größe M, COVID-19, Hin- und Rückweg": "Größe M, COVID-19, Hin- und Rückweg",
+        "am Montag, 12.08.2024": "am Montag, zwölften August zweitausendvierundzwanzig",
+        "Der II. Weltkrieg, Elisabeth I. lebte": "Der zweite Weltkrieg, Elisabeth die erste lebte",
+        "1 neue Nachricht, Nr.5": "eine neue Nachricht, Nummer 5",
         "Ab 89 €/Nacht, 0,99 €/kg": "Ab 89 Euro pro Nacht, 99 Cent pro Kilogramm",
         "Max. 8 Tropfen/Tag": "maximal 8 Tropfen pro Tag",
         "ja und/oder nein": "ja und/oder nein",
@@ -33,6 +40,8 @@ CASES = {
         "10.0.0.1:80, um 10:30": "10 Punkt 0 Punkt 0 Punkt 1 Doppelpunkt 80, um 10 Uhr 30",
     },
     "es": {
+        "La II Guerra Mundial, Isabel II": "La segunda Guerra Mundial, Isabel segunda",
+        "nº 42, el jueves 5/6": "número 42, el jueves 5 de junio",
         "de lun. a vie.": "de lunes a viernes.",
         "1/2 kg, 1 1/2 h, 3/4 l": "medio kilogramo, una hora y media, 3 cuartos de litro",
         "tel. 91 555 12 34": "teléfono 9 1, 5 5 5, 1 2, 3 4",
@@ -40,6 +49,8 @@ CASES = {
         "p. 14, art. 3": "página 14, artículo 3",
     },
     "fr": {
+        "2 1/2 tasses, n°1": "2 tasses et demie, numéro 1",
+        "à 21h00, Henri VIII, taille M": "à vingt et une heures, Henri 8, taille M",
         "Il a ≥ 18 ans": "Il a au moins 18 ans",
         "du lun. au sam. 5": "du lundi au samedi 5",
         "le 1er janv. 2024": "le premier janvier 2024",

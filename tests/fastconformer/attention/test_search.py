@@ -114,6 +114,27 @@ def test_the_native_step_is_that_of_arrays(settings, precision, instructions):
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5 if precision == "fp32" else 1e-3)
 
 
+@pytest.mark.skipif(load() is None, reason="no native library")
+@torch.no_grad()
+def test_scales_inside_of_a_decoder_cost_bytes_nothing():
+    def scores(deviation: float) -> Best:
+        network, draw = decoder(3, width=64, inner=96), torch.Generator().manual_seed(1)
+        encoded_SC = torch.randn(20, 64, generator=draw)
+        for block in network.blocks:
+            gain_I = 10 ** (deviation * torch.randn(96, generator=draw))
+            block.enter.weight.mul_(gain_I[:, None])
+            block.enter.bias.mul_(gain_I)
+            block.leave.weight.div_(gain_I)
+        steps = Steps(network, "int8")
+        heard = steps.hear(encoded_SC)
+        (found,) = steps()([CachedToken(n, n, [0, 1, 2], heard) for n in range(3)], [2], 4, [ALLOWED])
+        return found
+
+    for deviation in (1.0, 2.0):
+        assert scores(deviation).labels == scores(0.0).labels
+        assert scores(deviation).log_probs == pytest.approx(scores(0.0).log_probs, abs=0.1)
+
+
 class Said:
     """A decoder that says what `follows` makes of the text so far: labels and their log-probabilities."""
 

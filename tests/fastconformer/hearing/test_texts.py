@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from common.text.pieces import SPACE, Pieces
-from fastconformer.hearing.texts import log_likelihood, word_times
+from fastconformer.hearing.texts import TAIL_SECONDS, in_sound, log_likelihood, word_times
 
 LETTERS = Pieces((SPACE, "a", "b", f"{SPACE}c", "."))
 A, B, C, POINT, BLANK = 1, 2, 3, 4, 5
@@ -32,6 +32,33 @@ def test_times_of_words_are_those_of_centred_frames_and_begin_with_a_space_near_
     words = [[0, A, B], [C, POINT] if POINT in frames else [C]]
     found = word_times(words, sure(*frames), LETTERS, 0.04)
     assert found == [(pytest.approx(0.04 * a), pytest.approx(0.04 * b)) for a, b in times]
+
+
+def test_among_longer_pieces_a_bare_space_does_not_begin_its_word():
+    pieces = Pieces((SPACE, "a", f"{SPACE}the", f"{SPACE}an", "er"))
+    found = word_times([[0, 1, 4]], sure(0, 0, 1, 4, BLANK, BLANK), pieces, 0.04)
+    assert found == [(pytest.approx(0.06), pytest.approx(0.14))]
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        ([(0.0, 0.3), (0.3, 0.5)], [(0.2, 0.3), (0.3, 0.6)]),  # from the first sound, to the last one
+        ([(0.24, 0.3), (0.5, 0.52)], [(0.24, 0.5), (0.5, 0.6)]),  # a word ends where the next one begins
+        ([(0.24, 0.3), (0.8, 1.2)], [(0.24, 0.6), (1.0, 1.1)]),  # or where its sound does, before a pause
+        ([(0.7, 0.8), (0.94, 1.3)], [(0.7, 0.8), (1.0, 1.1)]),  # what is heard in silence stays where it was
+        ([(1.0, 1.02), (1.02, 1.06)], [(1.0, 1.02), (1.02, 1.1)]),
+    ],
+)
+def test_words_begin_and_end_with_their_sound(times, found):
+    is_loud_W = np.zeros(70, bool)
+    is_loud_W[10:30] = is_loud_W[50:55] = True  # from 0.2 to 0.6 s, and from 1 to 1.1 s
+    assert in_sound(times, is_loud_W) == [(pytest.approx(a), pytest.approx(b)) for a, b in found]
+
+
+def test_in_noise_a_word_does_not_last_until_the_next_one():
+    ((_, end), *_) = in_sound([(0.2, 0.4), (3.0, 3.2)], np.ones(200, bool))
+    assert end == pytest.approx(0.4 + TAIL_SECONDS)
 
 
 def test_a_text_that_does_not_fit_has_no_times():

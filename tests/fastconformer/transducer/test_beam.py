@@ -17,7 +17,7 @@ from fastconformer.transducer import beam as beam_module
 from fastconformer.transducer._beam_library import beam_functions
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder
-from fastconformer.transducer.losses import rnnt_loss
+from fastconformer.transducer.loss.losses import rnnt_loss
 from fastconformer.transducer.weights import DecoderWeights, arrays_of
 from tests.fastconformer import golden
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from common.benchmark import peak_memory
-from fastconformer.transducer import _loss_library, fused_loss, losses
+from fastconformer.transducer.loss import _loss_library, fused_loss, losses
 
 fused = fused_loss.joint_loss
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]

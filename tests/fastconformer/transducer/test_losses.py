@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fastconformer.transducer import _loss_library, losses
-from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
-from fastconformer.transducer.losses import rnnt_loss, tdt_loss
+from fastconformer.transducer.loss import _loss_library, losses
+from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
 from tests.ctc.losses import random_layout
 from tests.data import shared
 from tests.fastconformer.transducer import definition

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fastconformer.transducer import _cuda_library, _loss_library
-from fastconformer.transducer._loss_library import NativeLattice, TransducerLossOptions, TransducerTargets
-from fastconformer.transducer.joint_tiles import ACTIVATIONS, BatchJoint, Gradients, activate_, differentiate_
-from fastconformer.transducer.losses import (
+from fastconformer.transducer.loss import _cuda_library, _loss_library
+from fastconformer.transducer.loss._loss_library import NativeLattice, TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss.joint_tiles import ACTIVATIONS, BatchJoint, Gradients, activate_, differentiate_
+from fastconformer.transducer.loss.losses import (
     SKIP_BELOW,
     Lengths,
     Reduction,
@@ -29,7 +29,7 @@ from fastconformer.transducer.losses import (
     is_native,
     reduced,
 )
-from fastconformer.transducer.plain_losses import plain_losses
+from fastconformer.transducer.loss.plain_losses import plain_losses
 from fastconformer.transducer.weights import Activation
 
 TILE_ROWS = 512
@@ -57,7 +57,7 @@ def joint_loss(
 
     `encoded_BTJ` and `predicted_BUJ` are frames and label positions, projected to the width of the joint; `activation`
     is that of their sum, and `dropout` the probability that one of its numbers becomes 0, drawn from torch's generator.
-    All else is as in `fastconformer.transducer.losses`: gradients go to the four tensors, and on a CPU those of an
+    All else is as in `fastconformer.transducer.loss.losses`: gradients go to the four tensors, and on a CPU those of an
     utterance's frames and positions are bitwise the same in every batch, on as many threads; on a GPU they are as far
     as torch's products are. In float32 and without dropout `skip_below` leaves cells out of a CPU's loss too, with less
     than a millionth of it of the probability of all paths together.

@@ -13,7 +13,7 @@ from torch import Tensor
 from ctc import native
 from ctc.native.kernels import DeviceFunctions
 from fastconformer.transducer._library import LIBRARY, load_cpu
-from fastconformer.transducer._loss_library import (
+from fastconformer.transducer.loss._loss_library import (
     TransducerLossOptions,
     TransducerTargets,
     call,

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from ctc.inputs import integer_tensor
 from ctc.memory import check_no_overlap, gradient_like, readable
-from fastconformer.transducer import _cuda_library, _loss_library
 from fastconformer.transducer._library import warn_slow
-from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
-from fastconformer.transducer.plain_losses import plain_losses
+from fastconformer.transducer.loss import _cuda_library, _loss_library
+from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss.plain_losses import plain_losses
 
 Lengths = Tensor | Sequence[int]
 Reduction = Literal["none", "mean", "sum"]

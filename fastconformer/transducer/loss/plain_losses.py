@@ -8,7 +8,7 @@ W outputs, N = T + U anti-diagonals.
 import torch
 from torch import Tensor
 
-from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
 
 IMPOSSIBLE = -1e30
 """Log-probability of what cannot be: minus infinity would make gradients NaN."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fastconformer.transducer._cuda_library import Lattices
-from fastconformer.transducer._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss._cuda_library import Lattices
+from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
 
 TILE_ROWS = 8192
 """Cells of a tile, enough to keep a large GPU's multipliers busy: of 1,024 outputs and a joint of 640, 32 MiB of logits

@@ -1,0 +1,76 @@
+"""Parts of files in stores: asked for together, and kept in blocks."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from common.files import blocks, stores
+from common.files.stores import Stored, StoreError
+
+CONTENT = np.random.default_rng(0).bytes(1 << 20)
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[tuple[int, int]]:
+    """A store with one file, and what it is asked for."""
+    found = []
+
+    def read_range(file, start, size):
+        if file != "s3://b/x.tar":
+            raise FileNotFoundError("no such key")
+        found.append((start, size))
+        return CONTENT[start : start + size]
+
+    monkeypatch.setattr(stores, "read_range", read_range)
+    monkeypatch.setattr(stores, "size", lambda file: len(CONTENT))
+    monkeypatch.setattr(blocks, "BLOCK", 1 << 16)
+    stores._length.cache_clear()
+    return found
+
+
+def part(start: int, size: int, file: str = "s3://b/x.tar") -> Stored:
+    return Stored(file, start, size, zlib.crc32(CONTENT[start : start + size]))
+
+
+def test_neighbours_are_one_request_and_others_are_asked_for_at_once(asked):
+    parts = [part(0, 1000), part(1000, 500), part(2000, 10), part(500_000, 10), part(0, 1000), part(900_000, 7)]
+    stores.fetch(parts)
+    assert sorted(asked) == [(0, 2010), (500_000, 10), (900_000, 7)]
+    for one in parts[:4]:
+        assert one.read() == CONTENT[one.start : one.start + one.size]
+    assert len(asked) == 3
+    assert parts[0].read() == CONTENT[:1000]  # what was read is not kept
+    assert len(asked) == 4
+
+
+def test_a_part_that_is_not_there_is_an_error_of_its_own(asked):
+    good, lost = part(5, 5), part(0, 5, "s3://b/y.tar")
+    stores.fetch([good, lost])
+    with pytest.raises(StoreError, match=r"s3://b/y\.tar, bytes 0-5: no such key"):
+        lost.read()
+    assert good.read() == CONTENT[5:10]
+
+
+def test_blocks_are_asked_for_once_and_the_oldest_go(asked, monkeypatch, tmp_path):
+    monkeypatch.setenv("STORE_CACHE", str(tmp_path))
+    monkeypatch.setattr(blocks, "_LOOKS", 1)
+    parts = [part(start, 3000) for start in range(0, len(CONTENT) - 3000, 70_000)]
+    for _ in range(2):
+        for one in parts:
+            stores.fetch([one])
+            assert one.read() == CONTENT[one.start : one.start + one.size]
+    whole = [(start // 65536 * 65536, 65536) for start, _, _ in (one[1:] for one in parts)]
+    across = [one for one in parts if one.start // 65536 != (one.start + one.size - 1) // 65536]
+    assert len(asked) == len(set(whole)) - len(across) + 2 * len(across)
+    monkeypatch.setenv("STORE_CACHE_GB", "0.0003")
+    asked.clear()
+    (next(tmp_path.glob("*/00000000"))).unlink()
+    stores.fetch([parts[0]])
+    kept = [path for path in tmp_path.glob("*/*") if path.suffix != ".lock"]
+    assert len(kept) <= 4
+    assert parts[0].read() == CONTENT[:3000]
+    damaged = next(path for path in kept if path.name == "00000000")
+    damaged.write_bytes(bytes(65536))
+    stores.fetch([parts[0]])
+    assert parts[0].read() == CONTENT[:3000]  # from the store, for its checksum is another
