@@ -39,6 +39,7 @@ try:
 
     from trt.serving.connections import impatient, sockets
     from trt.serving.gateway import Gateway, GatewaySettings
+    from trt.serving.languages import code_of
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
     from trt.serving.wyoming import Wyoming
@@ -284,7 +285,13 @@ async def _listen(gateway: Gateway, cfg: ServeConfig, ends: asyncio.Event, liste
     trimming = asyncio.create_task(give_memory_back())
     wyoming = None
     if server.started and cfg.wyoming_port is not None:
-        protocol = Wyoming(gateway.hearings, gateway.speakings, limits=cfg.limits, budget=gateway.budget)
+        protocol = Wyoming(
+            gateway.hearings,
+            gateway.speakings,
+            limits=cfg.limits,
+            budget=gateway.budget,
+            language=code_of(cfg.language),
+        )
         wyoming = await protocol.start(cfg.host, cfg.wyoming_port)
         _say(f"Wyoming's protocol at port {wyoming.sockets[0].getsockname()[1]}")
     if server.started:

@@ -131,7 +131,7 @@ class _Parts:
         end = self._waiting.find(self._line, self._searched)
         if end < 0:
             self._searched = max(0, len(self._waiting) - len(self._line) + 1)
-        name, size = self._options.get("name", ""), (len(self._waiting) if end < 0 else end) - 2
+        name, size = self._options.get("name", ""), (self._searched if end < 0 else end) - 2
         if "filename" not in self._options and size > MOST_FIELD_BYTES:
             raise RequestError(
                 400, f"field {name[:100]!r} of more than {MOST_FIELD_BYTES} bytes; files have a filename"

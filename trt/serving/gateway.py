@@ -163,8 +163,9 @@ class Gateway:
             hearing, code = None, 1013
             try:
                 hearing = self.ears(socket.query_params.get("model", ""))
-                place.enter_context(self.live.taken(socket.state.taken.client))
-                socket.state.taken.take(hearing.stream_bytes)
+                taken = place.enter_context(socket.state.taken)
+                place.enter_context(self.live.taken(taken.client))
+                taken.take(hearing.stream_bytes)
             except RequestError as error:
                 hearing, code = None, 1008 if error.code == "model_not_found" else 1013
             if self.ending.is_set() or hearing is None:

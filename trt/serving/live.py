@@ -161,35 +161,35 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
     """
     offered = socket.headers.get("sec-websocket-protocol", "").split(",")[0].strip()
     await socket.accept(subprotocol=offered or None)
-    with socket.state.taken as taken:
-        try:
-            async with said_to(socket):
-                rate, kind = _asked(socket)
-                began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
-                captions: Captions | StreamedCaptions
-                if hearing.pool is not None:
-                    captions = StreamedCaptions(hearing.session(), hearing.ears.sample_rate)
-                else:
-                    captions = Captions(
-                        lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds),
-                        hearing.ears.sample_rate,
-                        keep=hearing.ears.keep,
-                    )
-                lookahead = captions.options.lookahead_seconds
-                await _tell(socket, "ready", sample_rate=rate, model=hearing.ears.name, lookahead_seconds=lookahead)
-                incoming = Incoming[bytes](
-                    socket,
-                    taken,
-                    most=limits.max_ahead_seconds * rate * np.dtype(KINDS[kind][0]).itemsize,
-                    idle_seconds=limits.client_seconds,
-                    content_of=_content,
+    taken = socket.state.taken
+    try:
+        async with said_to(socket):
+            rate, kind = _asked(socket)
+            began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
+            captions: Captions | StreamedCaptions
+            if hearing.pool is not None:
+                captions = StreamedCaptions(hearing.session(), hearing.ears.sample_rate)
+            else:
+                captions = Captions(
+                    lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds),
+                    hearing.ears.sample_rate,
+                    keep=hearing.ears.keep,
                 )
-                samples = SampleStream(kind, rate, hearing.ears.sample_rate)
-                with captions:
-                    await incoming.serve(_converse(socket, captions, samples, incoming, hearing, limits), ending)
-        except RequestError as error:
-            await _tell(socket, "error", message=error.message)
-            await socket.close(1008, error.message.encode()[:120].decode("utf-8", "ignore"))  # 123 bytes are the most
+            lookahead = captions.options.lookahead_seconds
+            await _tell(socket, "ready", sample_rate=rate, model=hearing.ears.name, lookahead_seconds=lookahead)
+            incoming = Incoming[bytes](
+                socket,
+                taken,
+                most=limits.max_ahead_seconds * rate * np.dtype(KINDS[kind][0]).itemsize,
+                idle_seconds=limits.client_seconds,
+                content_of=_content,
+            )
+            samples = SampleStream(kind, rate, hearing.ears.sample_rate)
+            with captions:
+                await incoming.serve(_converse(socket, captions, samples, incoming, hearing, limits), ending)
+    except RequestError as error:
+        await _tell(socket, "error", message=error.message)
+        await socket.close(1008, error.message.encode()[:120].decode("utf-8", "ignore"))  # 123 bytes are the most
 
 
 @contextlib.asynccontextmanager

@@ -226,9 +226,9 @@ def _ears(name: str, asr: Any, batch_size: int, decoding: DecodingOptions | None
 
 
 def named(path: Path) -> tuple[str, Path]:
-    """The name and the path in NAME=PATH; "" where there is no name."""
+    """The name and the path in NAME=PATH; "" where there is no name, as in that of a file that is there."""
     name, equals, rest = str(path).partition("=")
-    return (name, Path(rest)) if equals and "/" not in name else ("", path)
+    return (name, Path(rest)) if equals and "/" not in name and not path.exists() else ("", path)
 
 
 def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "auto") -> ServedVoice:

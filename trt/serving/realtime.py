@@ -401,7 +401,7 @@ async def serve_realtime(
     await socket.accept(subprotocol="realtime" if "realtime" in offered else offered[0] or None)
 
     async def send(event: dict[str, Any]) -> None:
-        await socket.send_text(json.dumps(event, ensure_ascii=False))
+        await socket.send_text(json.dumps(event))  # all of it ASCII: what a client has sent may hold half a character
 
     async def converse() -> None:
         await session.begin()
@@ -409,20 +409,20 @@ async def serve_realtime(
             await session.receive(content)
         await session.end()
 
-    with socket.state.taken as taken:
-        most = limits.max_ahead_seconds * BYTES_PER_SECOND
-        incoming = Incoming[str | bytes](socket, taken, most=most, idle_seconds=IDLE_SECONDS, content_of=_content)
-        session = RealtimeSession(hearing, send, limits=limits, taken=taken, language=language, find=find)
-        try:
-            async with said_to(socket):
-                await incoming.serve(converse(), ending)
-        except RequestError as error:
-            event = {"type": "error", "event_id": _name("event"), "error": error.body()["error"]}
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                await send(event)
-                await socket.close(1008)
-        finally:
-            session.close()
+    taken = socket.state.taken
+    most = limits.max_ahead_seconds * BYTES_PER_SECOND
+    incoming = Incoming[str | bytes](socket, taken, most=most, idle_seconds=IDLE_SECONDS, content_of=_content)
+    session = RealtimeSession(hearing, send, limits=limits, taken=taken, language=language, find=find)
+    try:
+        async with said_to(socket):
+            await incoming.serve(converse(), ending)
+    except RequestError as error:
+        event = {"type": "error", "event_id": _name("event"), "error": error.body()["error"]}
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+            await send(event)
+            await socket.close(1008)
+    finally:
+        session.close()
 
 
 def _content(message: Any) -> str | bytes:

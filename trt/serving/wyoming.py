@@ -55,6 +55,7 @@ class Wyoming:
         budget: Budget,
         language: str = "en",
     ):
+        """`language`: code of the voices', and of recognisers that do not say theirs."""
         self._hearings, self._speakings, self._limits, self._budget = hearings, speakings, limits, budget
         self._language = language
         self._clients = Places(limits.max_queue, limits.client_share, "clients are connected")
@@ -195,7 +196,7 @@ class _Client:
     async def _begun(self, found: tuple[Any, ...]) -> tuple[Hearing, Turn]:
         """What hears sound of this rate, width and number of channels. Raises RequestError."""
         rate, width, channels = found
-        if not isinstance(rate, int) or width not in WIDTHS or not isinstance(channels, int):
+        if not all(isinstance(each, int) for each in found) or width not in WIDTHS:
             raise RequestError(400, f"audio of rate, width, channels {found}: expected numbers, widths 1, 2 or 4")
         if not waveform.RATES[0] <= rate <= waveform.RATES[1] or not 1 <= channels <= 16:
             raise RequestError(400, f"audio of {rate} Hz in {channels} channels: expected a rate that recordings have")
@@ -203,9 +204,11 @@ class _Client:
         if not hearings:
             raise RequestError(404, "this server has no recogniser; start it with --asr")
         hearing = hearings.get(str(self._asked.get("name"))) or next(iter(hearings.values()))
-        language, terms = str(self._asked.get("language") or ""), self._asked.get("transcript_terms") or []
-        names = self._asked.get("transcript_names") or []
-        favoured = favoured_in((), "\n".join(map(str, [*names, *terms])))
+        language = str(self._asked.get("language") or "")
+        lists = [self._asked.get(f"transcript_{kind}") or [] for kind in ("names", "terms")]
+        if not all(isinstance(each, list) for each in lists):
+            raise RequestError(400, "transcript_terms and transcript_names: expected lists")
+        favoured = favoured_in((), "\n".join(map(str, [*lists[0], *lists[1]])))
         check_languages((language,) if language else (), hearing.ears.languages or (server._language,))
         return hearing, await begun(hearing, self._taken, language, server._language, favoured)
 
@@ -281,7 +284,7 @@ class _Client:
 
     async def send(self, kind: str, data: dict[str, Any], payload: bytes = b"") -> None:
         """Writes an event. Raises OSError and TimeoutError for a client that does not take it."""
-        content = json.dumps(data, ensure_ascii=False).encode()
+        content = json.dumps(data).encode()  # all of it ASCII: what a client has sent may hold half a character
         head = {"type": kind, "version": "1.8.0", "data_length": len(content), "payload_length": len(payload)}
         self._writer.write(json.dumps(head).encode() + b"\n" + content + payload)
         async with asyncio.timeout(self._server._limits.client_seconds):

@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -321,6 +322,24 @@ def test_a_client_has_its_share_of_streams(attacked):
             stack.enter_context(connect(url))
     while attacked.gateway.live:
         time.sleep(0.01)
+
+
+def test_a_client_that_goes_before_its_stream_is_accepted_leaves_nothing_held():
+    gateway = pretended(ServeConfig(asr=Path("none")))
+    gateway.hearing.__dict__["pool"] = SimpleNamespace(bytes_per_stream=1000)
+    path = "/v1/audio/stream"
+    scope = {"type": "websocket", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": []}
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    async def gone(message):
+        assert gateway.budget.held == 1000
+        raise OSError
+
+    with pytest.raises(OSError):
+        asyncio.run(gateway.app(scope, receive, gone))
+    assert gateway.budget.held == 0
 
 
 def wav(seconds: float) -> bytes:

@@ -7,7 +7,7 @@ import time
 import pytest
 from starlette.requests import Request
 
-from trt.serving.forms import File, Form, read_form
+from trt.serving.forms import MOST_FIELD_BYTES, File, Form, read_form
 from trt.serving.limits import RequestError
 
 
@@ -45,6 +45,13 @@ def test_a_form_is_the_same_in_any_chunks(seed):
     form = read(body, kind, cuts)
     fields = {"model": ["m"], "timestamp_granularities[]": ["word", "segment"], "prompt": ["\u00e4\r\n\u4e2d"]}
     assert form == Form(fields, {"file": File("vu.wav", CONTENT), "empty": File("e", b"")})
+
+
+def test_the_largest_field_may_end_anywhere_in_a_chunk():
+    head = b'--b-1\r\nContent-Disposition: form-data; name="prompt"\r\n\r\n'
+    body = head + b"a" * MOST_FIELD_BYTES + b"\r\n--b-1--\r\n"
+    for end in range(len(body) - 12, len(body)):
+        assert read(body, "multipart/form-data; boundary=b-1", [end]).fields == {"prompt": ["a" * MOST_FIELD_BYTES]}
 
 
 def test_names_come_with_quotes_and_without():

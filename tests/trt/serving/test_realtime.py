@@ -163,6 +163,7 @@ def test_what_a_session_cannot_do_is_an_error_event_and_it_goes_on(live):
                 {"type": "input_audio_buffer.commit", "event_id": "mine"},
                 "0 ms of sound to commit; expected at least 100",
             ),
+            ({"type": "input_audio_buffer.commit", "event_id": "\ud800"}, "0 ms of sound to commit"),
             ({"type": "session.update", "session": {"type": "realtime"}}, "session.type: expected transcription"),
             (
                 {"type": "session.update", "session": {"audio": {"input": {"format": {"type": "audio/mp3"}}}}},

@@ -115,7 +115,7 @@ def test_a_prompt_lists_phrases_or_has_names_in_its_sentences():
     assert words_of("") == words_of(" ,;. \n") == ()
 
 
-def test_models_have_names_of_their_own(jasper):
+def test_models_have_names_of_their_own(jasper, tmp_path, monkeypatch):
     onnx = jasper.with_suffix(".onnx")
     assert named(Path("a=b/c.onnx")) == ("a", Path("b/c.onnx"))
     voices = ServeConfig(tts=(Path("a.onnx"), Path("b=b.onnx")), vocoder=(Path("v.onnx"), Path("w.onnx"))).voices()
@@ -124,6 +124,9 @@ def test_models_have_names_of_their_own(jasper):
         with pytest.raises(ValueError, match="a voice needs both --tts and --vocoder"):
             ServeConfig(tts=(Path("a.onnx"), Path("b.onnx")), vocoder=vocoders)
     assert named(Path("runs/x=1/m.pt")) == ("", Path("runs/x=1/m.pt"))
+    monkeypatch.chdir(tmp_path)
+    Path("wer=0.05-epoch=3.nemo").touch()  # as Lightning calls its checkpoints
+    assert named(Path("wer=0.05-epoch=3.nemo")) == ("", Path("wer=0.05-epoch=3.nemo"))
     assert build(ServeConfig(asr=(onnx, Path(f"other={onnx}")))).models() == ["m", "other"]
     with pytest.raises(ValueError, match="two models are called 'm'; give one a name of its own with NAME=PATH"):
         build(ServeConfig(asr=(onnx, onnx)))

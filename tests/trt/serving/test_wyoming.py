@@ -102,6 +102,14 @@ def test_a_text_is_spoken_in_pieces(port):
             "(9000, 2, 1) after (8000, 2",
         ),
         ([AudioChunk(8_000, 2, 1, bytes(1_000_000)).event()], "more than 60 s of audio"),
+        (
+            [Event("audio-chunk", {"rate": 8_000, "width": [2], "channels": 1}, b"ab")],
+            "(8000, [2], 1): expected numbers",
+        ),
+        (
+            [Event("transcribe", {"transcript_terms": 5}), AudioChunk(8_000, 2, 1, b"ab").event()],
+            "transcript_terms and transcript_names: expected lists",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_an_error_and_the_connection_stays(port, events, message):
@@ -135,6 +143,25 @@ def test_what_is_no_event_ends_the_connection_with_an_error(port, content):
     expected = "no event of Wyoming's protocol: '.*'; expected an object of JSON with a type, and lengths up to [0-9]+"
     assert re.fullmatch(expected, json.loads(said)["text"])
     assert told(port, [Describe().event()], "info")
+
+
+def test_half_a_character_is_answered_as_it_came(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(rb'{"type": "ping", "data": {"text": "\ud800"}}' + b"\n")
+        head, data = (connection.makefile("rb").readline(), json.loads)
+        assert data(head)["type"] == "pong"
+
+
+def test_a_server_of_another_language_says_so_and_hears_it(jasper):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        number = free.getsockname()[1]
+    cfg = ServeConfig(asr=jasper.with_suffix(".onnx"), port=0, wyoming_port=number, language="german")
+    with served(cfg):
+        info = Info.from_event(told(number, [Describe().event()], "info")[-1])
+        assert info.asr[0].models[0].languages == ["de"]
+        events = [Transcribe(language="de").event(), *list(spoken(noise(0.5)))[1:]]
+        found = told(number, events, "transcript")
+        assert Transcript.from_event(found[-1]).language == "de", found[-1]
 
 
 def test_a_client_that_vanishes_leaves_nothing(port):
