@@ -133,7 +133,7 @@ def validate(run: Run, loop: Loop) -> None:
             found[phase] = first.rates | scores
             for ctc in others:
                 found[phase]["wer_ctc"] = ctc.words.rate
-    loop.validated(found, score="wer")
+    loop.validated(found, score="wer", counts=loop.progress.epoch >= cfg.save_best_from)
 
 
 def recognizer_of(model: Model, run: Run) -> Recognizer | AttentionRecognizer:

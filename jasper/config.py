@@ -99,8 +99,6 @@ class Config(RecogniserSettings):
     any: weights that fit, however few."""
     every: EveryConfig = field(default_factory=lambda: EveryConfig(save_epochs=10))
     keep_epochs: tuple[int, ...] = (100, 200, 300, 400)
-    save_best_from: int = 1
-    """First epoch whose validation may become the best checkpoint."""
     prediction_frequency: int = 0
     """Optimiser steps between examples in the log of what the model writes, beside the reference; 0 for none."""
     compile: bool = False
@@ -111,8 +109,3 @@ class Config(RecogniserSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_not_negative(self, "prediction_frequency")
-        if self.save_best_from > self.epochs:
-            raise ValueError(
-                f"save_best_from = {self.save_best_from} is beyond the last of {self.epochs} epochs: "
-                "the run would end without a best checkpoint; lower it"
-            )

@@ -143,7 +143,7 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
 
     def __getitems__(self, places: Sequence[int | tuple[int, int]]) -> list[SpeechItem | Failure]:
         """The items of a batch: what lies in a store is asked for at once."""
-        return together(self, places, [place[1] if isinstance(place, tuple) else place for place in places])
+        return together(self, places)
 
     def item(self, index: int, epoch: int) -> SpeechItem | Failure:
         """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
@@ -232,9 +232,15 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         return samples
 
 
-def together(dataset: Any, places: Sequence[Any], indices: Iterable[int]) -> list[Any]:
-    """What a data set has at `places`; what the utterances at `indices` have in a store is asked for at once before."""
+def together(dataset: Any, places: Sequence[Any], indices: Iterable[int] | None = None) -> list[Any]:
+    """What a data set has at `places`; what their utterances have in a store is asked for at once before.
+
+    `indices`: those utterances, by default where the places say, counted again from 0 where they are beyond the last.
+    """
     if getattr(dataset.utterances, "in_store", False):
+        if indices is None:
+            numbers = (place[1] if isinstance(place, tuple) else place for place in places)
+            indices = [number % len(dataset.utterances) for number in numbers]
         audio = [dataset.utterances[index].audio for index in indices]
         stores.fetch(part for part in audio if isinstance(part, stores.Stored))
     return [dataset[place] for place in places]

@@ -173,9 +173,16 @@ class RecogniserSettings(UtteranceSettings):
     batch_tokens: int = 0
     """Labels of the texts per process and optimiser step, padding and prompts included, besides batch_seconds; 0 for
     any number."""
+    save_best_from: int = 1
+    """First epoch whose validation may become the best checkpoint."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_not_negative(self, "batch_tokens")
+        if self.save_best_from > self.epochs:
+            raise ValueError(
+                f"save_best_from = {self.save_best_from} is beyond the last of {self.epochs} epochs: "
+                "the run would end without a best checkpoint; lower it"
+            )
         if self.batch_tokens and not (self.batch_seconds or self.data.fit):
             raise ValueError(f"batch_tokens = {self.batch_tokens}: expected batch_seconds above 0 besides")

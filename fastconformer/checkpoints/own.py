@@ -52,7 +52,12 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
 
 
 def _as_trained(model: ModelConfig, settings: dict[str, Any]) -> ModelConfig:
-    """A model that hears no longer stretches than it, or the one that its training started from, has learned from."""
+    """A model that hears no longer stretches than it, or the one that its training started from, has learned from.
+
+    Those without an attention decoder hear any length.
+    """
+    if not model.attention.layers:
+        return model
     data, goes_on = settings["data"], settings.get("checkpoint") and settings.get("from_checkpoint") == "architecture"
     join, longest = data.get("join", {}), data.get("max_seconds", math.inf)
     if join.get("probability"):

@@ -5,6 +5,7 @@ Attention decoders end a text too early, above all where a stretch is longer tha
 Shapes: N samples, S encoder frames, V pieces and the blank.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
 from fastconformer.hearing.texts import GAP, HeardPart, log_likelihood
 
+AT_ONCE = 4  # neighbours, at most, that are heard as one
 SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one
 UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
 PER_FRAME = 10.0  # nats, at most
@@ -34,7 +36,7 @@ class JudgedPart(NamedTuple):
     doubt_of_part: float
     """Likewise, of one of several."""
     sound: SoundStretch | None = None
-    """What a doubtful part was heard in, where a CTC head says so."""
+    """What it was heard in, where there is a CTC head, and this part or a neighbour is doubtful."""
 
     def flagged(self, flags: Sequence[str]) -> "JudgedPart":
         """As something that was heard again, in place of what had these flags."""
@@ -103,11 +105,24 @@ def parts_of(sound: SoundStretch, rate: int, overlap: float, *, has_ctc: bool) -
     ] if len(found) > 1 else []  # fmt: skip
 
 
-def united(one: JudgedPart, other: JudgedPart, most: float) -> SoundStretch | None:
-    """Two neighbours in one stretch of at most so many samples, if both are doubtful: the seam may be in a sentence."""
-    first, second = one.sound, other.sound
-    if first is None or second is None or not 0 < (own := second.start - first.start) <= len(first.samples_N):
+def united(parts: Sequence[JudgedPart], most: float) -> SoundStretch | None:
+    """Neighbours in one stretch of at most so many samples, if some are doubtful: seams may be in a sentence."""
+    if not any(part.is_doubtful for part in parts):
         return None
-    if own + len(second.samples_N) > most:
+    sounds = [part.sound for part in parts if part.sound is not None]
+    pieces = []
+    for one, following in itertools.pairwise(sounds):
+        if not 0 < (own := following.start - one.start) <= len(one.samples_N):
+            return None
+        pieces.append(one.samples_N[:own])
+    if len(sounds) < len(parts) or sum(map(len, pieces)) + len(sounds[-1].samples_N) > most:
         return None
-    return SoundStretch(first.start, np.concatenate([first.samples_N[:own], second.samples_N]), first.first, second.end)
+    samples_N = np.concatenate([*pieces, sounds[-1].samples_N])
+    return SoundStretch(sounds[0].start, samples_N, sounds[0].first, sounds[-1].end)
+
+
+def without_sounds(parts: list[JudgedPart], new: int) -> None:
+    """Forgets the sounds of parts that no neighbour will be heard with, now that there are so many `new` ones."""
+    for at in range(max(0, len(parts) - new - AT_ONCE + 1), len(parts) - AT_ONCE + 1):
+        if not any(part.is_doubtful for part in parts[max(0, at - AT_ONCE + 1) : at + AT_ONCE]):
+            parts[at] = parts[at]._replace(sound=None)

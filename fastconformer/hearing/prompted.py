@@ -29,7 +29,7 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.prompt import PromptFormat, Wanted, allowed
 from fastconformer.attention.search import CachedToken, DecoderStep, SearchOptions, Wish, decode
 from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames, Identified
-from fastconformer.hearing.gaps import JudgedPart, judged, parts_of, united
+from fastconformer.hearing.gaps import AT_ONCE, JudgedPart, judged, parts_of, united, without_sounds
 from fastconformer.hearing.texts import (
     HeardPart,
     TextHypothesis,
@@ -373,6 +373,7 @@ class PromptedRecognizer(ABC):
                     break
             for one, parts in zip(heard, self._heard(heard, decoder, times, batch_size), strict=True):
                 one.of.parts += parts
+                without_sounds(one.of.parts, len(parts))
             if samples >= most_samples:
                 memory.give_back()
             while live and live[0].is_over:
@@ -412,16 +413,18 @@ class PromptedRecognizer(ABC):
         return [self._in_parts(*one, decoder, times) for one in zip(spoken, found, strict=True)]
 
     def _mend_seams(self, done: _Open, decoder: AttentionDecoding, times: Times) -> None:
-        """Hears neighbours that are both doubtful as one, and takes its text where that is better."""
+        """Hears what is doubtful with its neighbours as one, and takes that text where it is better."""
         parts, at = done.parts, 0
         while at + 1 < len(parts):
-            one, other = parts[at : at + 2]
-            if (sound := united(one, other, self.chunk_seconds * self.sample_rate)) is not None:
-                (found,) = self._as_wholes([_Stretch(done, sound, done.wanted)], decoder, times, 1)
-                if found.doubt < one.doubt + other.doubt:
-                    flags = (*one.part.hypothesis.flags, *other.part.hypothesis.flags)
-                    parts[at : at + 2] = [found.flagged(flags)]
+            for count in range(AT_ONCE, 1, -1):
+                some = parts[at : at + count]
+                if len(some) < count or (sound := united(some, self.chunk_seconds * self.sample_rate)) is None:
                     continue
+                (found,) = self._as_wholes([_Stretch(done, sound, done.wanted)], decoder, times, 1)
+                if found.doubt < sum(max(0.0, one.doubt) for one in some):
+                    flags = itertools.chain(*(one.part.hypothesis.flags for one in some))
+                    parts[at : at + count] = [found.flagged(tuple(flags))]
+                    break
             at += 1
 
     def _in_parts(
@@ -455,15 +458,14 @@ class PromptedRecognizer(ABC):
                 guard=True,
             )
             placed = self._timed(samples, frames, texts, wanted, times)
-            by_ctc: Sequence[np.ndarray | None] = frames.log_probs if frames.log_probs else [None] * len(rows)
+            by_ctc: list[np.ndarray | None] = [*frames.log_probs] or [None] * len(rows)
             for row, sound_N, text, own, log_probs_SV in zip(rows, samples, texts, placed, by_ctc, strict=True):
                 start, heard_N, _, end = spoken[row].sound
                 lead = (len(sound_N) - len(heard_N)) // 2 / rate
                 part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
                 is_translation = spoken[row].wanted.is_translation
                 own_part = judged(part, heard_N, rate, log_probs_SV, self.pieces, is_translation=is_translation)
-                keeps = own_part.is_doubtful and log_probs_SV is not None
-                found[row] = own_part._replace(sound=spoken[row].sound if keeps else None)
+                found[row] = own_part._replace(sound=None if log_probs_SV is None else spoken[row].sound)
         return [found[row] for row in range(len(spoken))]
 
     def _together(self, samples: Sequence[np.ndarray]) -> HeardFrames:

@@ -158,7 +158,7 @@ class ClipDataset(Dataset[Clip | Failure]):
 
     def __getitems__(self, places: Sequence[int | tuple[int, int]]) -> list[Clip | Failure]:
         """The clips of a batch: what lies in a store is asked for at once."""
-        return together(self, places, [place[1] if isinstance(place, tuple) else place for place in places])
+        return together(self, places)
 
     def item(self, index: int, epoch: int) -> Clip | Failure:
         """The clip at `index` as it is read in `epoch`, or why it cannot be had."""

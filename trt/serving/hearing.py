@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from common.audio import waveform
+from common.audio.silence import Cut, cuts_of, in_recording
 from common.audio.waveform import AudioError, Held, Opened
 from common.config import ConfigError
+from common.recognition.long_sound import LongSound
 from common.recognition.pauses import SoundStretch, between, stretches
 from common.recognition.transcripts import Transcript, Word, text_of
 from trt.facts import ModelError
@@ -273,14 +275,20 @@ class Hearing:
     async def hear_parts(
         self, samples_N: np.ndarray, name: str, due: float | None = None, wanted: WantedText = NOTHING
     ) -> AsyncIterator[Transcript]:
-        """Transcripts of the pieces that a recording of more than a chunk is cut into."""
+        """Transcripts of the pieces that a recording of more than a chunk is cut into, silence apart."""
         rate, chunk, seconds = self.ears.sample_rate, self.ears.chunk_seconds, len(samples_N) / self.ears.sample_rate
         due = time.monotonic() + SECONDS_PER_SECOND * seconds if due is None else due
-        pieces = iter([SoundStretch(0, samples_N, 0, len(samples_N))])
-        if is_long := seconds > chunk:
+        pieces, is_long = iter([SoundStretch(0, samples_N, 0, len(samples_N))]), seconds > chunk
+        heard_N: np.ndarray | LongSound = samples_N
+        cuts: tuple[Cut, ...] = ()
+        if is_long and self.ears.keep is not None:  # as of the whole: noise alone is the loudest sound of its piece
+            blocks = lambda: (samples_N[first : first + BLOCK] for first in range(0, len(samples_N), BLOCK))  # noqa: E731
+            sound = await self.workers(lambda: LongSound(blocks, rate, rate, keep=self.ears.keep), due)
+            heard_N, cuts, is_long = sound, cuts_of(sound.kept_K2, rate), len(sound) > chunk * rate
+        if is_long:
             overlap = min(OVERLAP_SECONDS, chunk / 4) if self.ears.tells_times(wanted) else 0.0
             preferred = chunk * PREFERRED_SHARE
-            pieces = stretches(samples_N, rate, preferred=preferred, longest=chunk, overlap=overlap)
+            pieces = stretches(heard_N, rate, preferred=preferred, longest=chunk, overlap=overlap)
         heard, after = 0, -math.inf
         while (piece := await self._piece(pieces, due, is_long=is_long)) is not None:
             transcript = await self._lane(Sound(piece.samples_N, wanted), due)
@@ -296,8 +304,10 @@ class Hearing:
                 words = between(words, after if piece.first > piece.start else -math.inf, before)
                 transcript = transcript._replace(text=text_of(words))
             after = max((word.end for word in words), default=piece.end / rate)
-            yield transcript._replace(words=words, seconds=piece.end / rate)
-        if heard < len(samples_N):  # nobody can hear what follows
+            if is_long:
+                words = [_in_recording(word, cuts) for word in words]
+            yield transcript._replace(words=words, seconds=in_recording(cuts, piece.end / rate) if is_long else seconds)
+        if is_long and (heard < len(heard_N) or cuts):  # nobody can hear what follows
             yield Transcript(name, "", [], seconds)
 
     async def _piece(self, pieces: Iterator[SoundStretch], due: float | None, *, is_long: bool) -> SoundStretch | None:
@@ -320,6 +330,11 @@ def _moved(words: list[Word], start: float) -> list[Word]:
     if not start:
         return words
     return [word._replace(start=round(word.start + start, 3), end=round(word.end + start, 3)) for word in words]
+
+
+def _in_recording(word: Word, cuts: Sequence[Cut]) -> Word:
+    start, end = in_recording(cuts, word.start), in_recording(cuts, word.end, is_end=True)
+    return word._replace(start=round(start, 3), end=round(end, 3))
 
 
 class _refusing:  # noqa: N801  a context manager

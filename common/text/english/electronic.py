@@ -70,7 +70,7 @@ def _letters_or_word(part: str, style: Style) -> str:
     """What is short, or has no vowel, and is no word is spelled."""
     is_short = len(part) < 4 or not re.search("[aeiouy]", part, re.IGNORECASE)
     small = part.lower()
-    is_word = small in ("wav", "tex", "bib", "env") or (
+    is_word = small in ("wav", "tex", "bib", "env", "num") or (
         pronounce.pronunciations(small) and not (pronounce.is_said_by_letter(small) or small in _SPELLED_THERE)
     )
     return style.letters(part) if style.for_voice and is_short and not is_word else part

@@ -1,6 +1,7 @@
 """The shapes of numbers and signs, and all that may stand at a place of a text."""
 
 import re
+from functools import cache
 
 from common.text.choose import Proposal, SpokenForm
 from common.text.english import electronic, lexical, quantities, say, words
@@ -92,12 +93,18 @@ NUMBERS = (
     shape("parts", r"(\d{1,3})/(\d{1,4})((?i:th|ths|rd|rds|nd|nds|st)|s)(?!\w)", say.parts, "/"),
 )  # fmt: skip
 _BEHIND_SIGNS = ("short year", "money range", "money", "notes", "loss")
-_AT_DIGITS = tuple(shape for shape in NUMBERS if shape.name not in _BEHIND_SIGNS)
+_AT_DIGITS = tuple(shape.name for shape in NUMBERS if shape.name not in _BEHIND_SIGNS)
 _STANDS_ALONE = re.compile(r"\d+(?=[\s;!?)]|,\s|\Z)")
-_WITH_SPACES = ("number", "telephone", "measure", "hours", "pinned", "money behind", "clock", "slash")
-_ALONE = tuple(shape for shape in NUMBERS if shape.name in _WITH_SPACES)
-_BESIDE_SIGNS = (*_BEHIND_SIGNS, "number", "decade", "exponent", "telephone", "measure", "money behind")
-_AT_SIGNS = tuple(shape for shape in NUMBERS if shape.name in _BESIDE_SIGNS)
+_ALONE = ("number", "telephone", "measure", "hours", "pinned", "money behind", "clock", "slash")
+_AT_SIGNS = (*_BEHIND_SIGNS, "number", "decade", "exponent", "telephone", "measure", "money behind")
+_NEEDED = frozenset("".join(shape.needs for shape in NUMBERS))
+
+
+@cache
+def _possible(shapes: tuple[str, ...], near: frozenset[str]) -> tuple[TokenShape, ...]:
+    """Those of some shapes of numbers that may stand where some of the characters that shapes need are near."""
+    return tuple(s._replace(needs="") for s in NUMBERS if s.name in shapes and (not s.needs or near & {*s.needs}))
+
 
 _IN_LETTERS = (
     shape("money range", _MONEY_RANGE, quantities.money, "-"),
@@ -153,7 +160,8 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
         begun = (
             _AT_SIGNS if not character.isdecimal() else _ALONE if _STANDS_ALONE.match(text, position) else _AT_DIGITS
         )
-        found = matched(begun, text, position, style, style.memory)
+        near = _NEEDED.intersection(text[position : position + 24])
+        found = matched(_possible(begun, near), text, position, style, style.memory)
         if (m := ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
             found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
     if not character.isdecimal():

@@ -109,8 +109,7 @@ class SegmentDataset(Dataset[ClipSegment | Replaced | Failure]):
 
     def __getitems__(self, places: Sequence[int | tuple[int, int]]) -> list[ClipSegment | Replaced | Failure]:
         """The segments of a batch: what lies in a store is asked for at once."""
-        numbers = (place[1] if isinstance(place, tuple) else place for place in places)
-        return together(self, places, [number % len(self.utterances) for number in numbers])
+        return together(self, places)
 
     def item(self, index: int, epoch: int) -> ClipSegment | Failure:
         """Segment `index` in `epoch`, or why it cannot be had."""

@@ -277,3 +277,35 @@ def test_without_another_witness_a_few_words_in_every_part_are_no_proof_of_speec
     asr = Forgetful(keeps, learned=0.0, with_ctc=False)
     (whole,) = asr.transcribe([speech(range(60), pauses=3)])
     assert (whole.text, whole.flags) == (said, ()), "loud sounds may be music, in which decoders invent words"
+
+
+SENTENCE = 15
+
+
+class OfSentences(Forgetful):
+    """Knows whole sentences alone: of one that is cut it writes a word that nobody said."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda labels: labels)
+
+    def _decoded(self, frames, prompts, decoder, hot_words, *, guard):
+        texts = super()._decoded(frames, prompts, decoder, hot_words, guard=guard)
+        return [self._said([label for some in _sentences(text.labels) for label in some]) for text in texts]
+
+
+def _sentences(labels: list[int]) -> Iterator[list[int]]:
+    for _, group in itertools.groupby(labels, lambda label: (label - len(SPECIAL)) // SENTENCE):
+        some = list(group)
+        yield some if len(some) == SENTENCE else [len(SPECIAL) + WORDS - 1]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_seam_within_a_sentence_is_mended_by_hearing_both_sides_as_one(batch_size):
+    rows = [range(600), range(600, 900)]  # pauses are in the middle of sentences, too
+    sounds = [speech(row, pauses=3) for row in rows]
+    transcripts = OfSentences().transcribe(sounds, batch_size=batch_size, chunk_seconds=12)
+    for transcript, row in zip(transcripts, rows, strict=True):
+        assert transcript.text.split() == [f"w{number}" for number in row]
+        starts = [word.start for word in transcript.words]
+        assert starts == sorted(starts)
+        assert transcript.flags == ("gap",)

@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import openai
@@ -16,8 +17,10 @@ import pytest
 import soundfile
 
 import fastpitch
+from common.audio.silence import Pauses
 from common.recognition.subtitles import render
-from tests.trt.serving.running import noise, served
+from common.recognition.transcripts import Transcript, Word
+from tests.trt.serving.running import Counting, noise, pretended, served
 from trt.facts import ModelError
 from trt.runtime.recognizer import Recognizer
 from trt.runtime.voice import Synthesizer, Vocoder
@@ -341,3 +344,32 @@ def test_a_voice_of_onnx_files_says_what_it_says_without_the_server(voice):
     assert np.abs(samples_N / 32768 - expected).max() < 1e-3
     with pytest.raises(ModelError, match=r"expected two ONNX files of trt\.export, or two checkpoints"):
         load_voice(voice / "tts.onnx", voice / "v.pt")
+
+
+def test_silence_of_a_long_recording_is_cut_as_out_of_the_whole(monkeypatch):
+    """A piece of nothing but noise would have it as its loudest sound, and a transducer's words for it."""
+    random, rate, heard = np.random.default_rng(0), 16_000, []
+    said_N = 0.1 * np.sign(np.sin(np.arange(2 * rate) / 5) * np.sin(np.arange(2 * rate) / 2_000)).astype(np.float32)
+    said_N *= random.uniform(0.1, 1.0, 200).repeat(160).astype(np.float32)
+    quiet_N = (1e-3 * random.standard_normal(6 * rate)).astype(np.float32)
+
+    def stream(self, recordings, **options):
+        heard.extend(np.abs(samples_N).max() for samples_N in recordings)
+        return [Transcript("a", "w", [Word("w", 0.2, 0.4, 1.0)], len(samples_N) / rate) for samples_N in recordings]
+
+    monkeypatch.setattr(Counting, "stream", stream)
+    cfg = ServeConfig(asr=Path("none"), port=0)
+    gateway = pretended(cfg)
+    gateway.hearing.ears = gateway.hearing.ears._replace(keep=Pauses(rate, 0.1, 25.0), chunk_seconds=3.0)
+    with served(cfg, gateway) as server:
+        for sounds, pieces in (([quiet_N, said_N, quiet_N], 1), ([quiet_N, said_N, quiet_N, said_N, said_N], 3)):
+            heard.clear()
+            file = io.BytesIO()
+            soundfile.write(file, np.concatenate(sounds), rate, format="WAV", subtype="FLOAT")
+            found = json.loads(server.transcribe(file.getvalue(), response_format="verbose_json")[1])
+            assert found["duration"] == sum(map(len, sounds)) / rate
+            assert len(heard) <= pieces
+            assert min(heard) > 0.05, "each piece has speech"
+            starts = [word["start"] for word in found["words"]]
+            assert starts == sorted(starts)
+            assert starts[0] >= 6.0 or len(heard) == 1, "times are those of the recording"

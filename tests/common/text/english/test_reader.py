@@ -86,6 +86,28 @@ def test_a_choice_is_explained_by_its_candidates_and_what_decided() -> None:
     assert any("month" in feature for feature, _ in reasons.deciding)
 
 
+def test_the_sums_of_long_integers_are_those_of_single_weights() -> None:
+    style = Style(for_voice=True)
+    for case in SETS["20"]:
+        chosen = {t.written: f"{t.spoken} [{t.kind}]" for t in tokens(case.written, style) if t.spoken}
+        for written, reasons in why(case.written, style):
+            best = [said for said, score in reasons.readings if score == reasons.readings[0][1]]
+            assert case.written.count(written) > 1 or chosen.get(written, best[0]) in best
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    {
+        "Use torch.nn.Linear here.": "use torch dot n n dot linear here",
+        "It was late.He went home.": "it was late he went home",
+        "the userName field": "the user name field",
+        "NO3- and Ca2+ ions": "n o three minus and c ay two plus ions",
+    }.items(),
+)
+def test_code_and_charges_are_told_from_sentences(written: str, said: str) -> None:
+    assert spoken_english(written, keep="") == said
+
+
 def test_no_is_an_answer_only_where_it_does_not_count() -> None:
     assert answers_no("She said ", "5 people left.")
     assert not answers_no("She lives at ", "5 Elm St.")
