@@ -210,6 +210,7 @@ class _Client:
             raise RequestError(400, "transcript_terms and transcript_names: expected lists")
         favoured = favoured_in((), "\n".join(map(str, [*lists[0], *lists[1]])))
         check_languages((language,) if language else (), hearing.ears.languages or (server._language,))
+        self._taken.take(hearing.stream_bytes)
         return hearing, await begun(hearing, self._taken, language, server._language, favoured)
 
     async def _transcribe(self) -> None:

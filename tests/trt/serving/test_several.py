@@ -24,6 +24,8 @@ from trt.serving.limits import Limits
 from trt.serving.models import load_ears, named
 from trt.serving.wyoming import Wyoming
 
+BUSY = "the server is busy: requests hold 0 MB of 2000 MB; try again later"
+
 
 @pytest.fixture(scope="module")
 def several():
@@ -182,6 +184,16 @@ def test_wyoming_s_clients_hear_words_while_they_speak_and_name_a_model():
     assert [model.name for model in info.asr[0].models] == ["ears", "second-ears"]
     assert [voice.name for voice in info.tts[0].voices] == ["voice", "second-voice"]
     assert (info.asr[0].supports_transcript_streaming, info.tts[0].supports_synthesize_streaming) == (True, True)
+
+
+@pytest.mark.parametrize(("held", "last"), [(3_000_000_000, "error"), (1000, "transcript")])
+def test_streams_of_wyoming_s_clients_are_held_within_the_memory(held, last):
+    gateway = pretended(ServeConfig(asr=Path("none"), port=0))
+    gateway.hearing.__dict__["pool"] = pool = Streams()
+    pool.bytes_per_stream = held
+    told_last = talk(gateway, list(spoken(noise(0.5))), last)[-1].data["text"]
+    assert told_last == ("aaaaa" if last == "transcript" else BUSY)
+    assert gateway.budget.held == pool.open == 0
 
 
 def test_wyoming_s_clients_have_a_text_spoken_while_it_is_written():
