@@ -263,6 +263,9 @@ class RealtimeSession:
         hearing = self._hearing if asked.model == self.settings.transcription.model else self._find(asked.model)
         check_languages((asked.language,) if asked.language else (), hearing.ears.languages or (self._language,))
         favoured_in(tuple(asked.keywords), asked.prompt)
+        if hearing is not self._hearing:
+            self._taken.take(hearing.stream_bytes)
+            self._taken.give_back(self._hearing.stream_bytes)
         is_other = (settings.format, settings.turn_detection) != (self.settings.format, self.settings.turn_detection)
         is_other |= hearing is not self._hearing
         if is_other and self._turn is not None and settings.turn_detection is not None:

@@ -84,6 +84,26 @@ def test_a_session_of_openai_s_favours_words_and_changes_its_model(several):
     assert asr.decoders[-1].hot_words == ("Zyntriqix",)
 
 
+def test_a_session_that_changes_its_model_holds_the_memory_of_the_other(several, monkeypatch):
+    streams = Streams()
+    monkeypatch.setitem(several.gateway.hearings["second-ears"].__dict__, "pool", streams)
+    with connect(f"ws://127.0.0.1:{several.port}/v1/realtime?intent=transcription") as socket:
+
+        def change(model: str, held: int) -> str:
+            streams.bytes_per_stream = held
+            update = {"audio": {"input": {"transcription": {"model": model}}}}
+            socket.send(json.dumps({"type": "session.update", "session": update}))
+            event = json.loads(socket.recv())
+            return event.get("error", {}).get("message", event["type"])
+
+        assert json.loads(socket.recv())["type"] == "session.created"
+        assert change("second-ears", 3_000_000_000) == BUSY
+        assert change("second-ears", 1000) == "session.updated"
+        assert several.gateway.budget.held >= 1000
+        assert change("ears", 1000) == "session.updated"
+    several.comes_to_rest()
+
+
 def test_words_to_favour_and_a_beam_are_those_of_a_request(several, client):
     asr = several.gateway.hearing.ears.asr
 
