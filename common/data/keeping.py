@@ -65,7 +65,7 @@ def counted(utterances: Utterances, encode: Callable[[str], Sequence[int]], labe
     keys = b"".join([*(part.key for part in utterances.parts), utterances.rows.tobytes(), repr(labels).encode()])
     path = cache_folder() / f"{hashlib.blake2b(keys, digest_size=16).hexdigest()}.labels.npy"
     if len(utterances) >= MANY and path.is_file():
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, EOFError):  # the last of an empty file
             return np.load(path)
     found = np.zeros(len(utterances), np.int32)
     for row, utterance in enumerate(utterances):

@@ -111,8 +111,10 @@ def fetch(parts: Iterable[Stored]) -> None:
         first, last = run[0], run[-1]
         try:
             content = blocks.read(first.file, first.start, last.start + last.size - first.start, read, _length)
-        except StoreError as error:
-            _fetched.update({part[:3]: error for part in run})
+        except OSError as error:
+            told = f"STORE_CACHE: {error.filename}: {error.strerror}; name a folder that can be written to"
+            found = error if isinstance(error, StoreError) else OutageError(told)
+            _fetched.update({part[:3]: found for part in run})
             return
         for part in run:
             _fetched[part[:3]] = content[part.start - first.start :][: part.size]

@@ -213,3 +213,21 @@ def test_rows_and_records_are_as_the_page_says():
     assert Utterances.of([one, replace(one, audio=Path("/x/b.wav"))])[-1].audio == Path("/x/b.wav")
     with pytest.raises(IndexError, match="utterance 2 of 2"):
         Utterances.of([one, one])[2]
+
+
+def test_labels_that_were_counted_are_kept_and_counted_again_where_the_file_is_damaged(monkeypatch, tmp_path):
+    monkeypatch.setattr(keeping, "MANY", 1)
+    monkeypatch.setattr(keeping, "cache_folder", lambda: tmp_path)
+    texts = Utterances.of([Utterance(id=text, audio=Path("a"), seconds=1.0, text=text) for text in ("ab", "", "abc")])
+    calls = []
+
+    def encode(text: str) -> list[int]:
+        calls.append(text)
+        return [0] * len(text)
+
+    for content, expected in ((None, 3), (None, 0), (b"", 3), (b"damaged", 3)):
+        if content is not None:
+            next(tmp_path.glob("*.labels.npy")).write_bytes(content)
+        assert keeping.counted(texts, encode, "letters").tolist() == [2, 0, 3]
+        assert len(calls) == expected
+        calls.clear()

@@ -63,6 +63,14 @@ def test_a_store_that_refuses_is_asked_once_and_ends_a_run(asked, monkeypatch):
     assert len(asked) == 1
 
 
+def test_a_folder_for_blocks_that_cannot_be_written_to_ends_a_run_and_is_named(asked, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("STORE_CACHE", str(tmp_path / "file"))
+    stores.fetch([part(5, 5)])
+    with pytest.raises(OutageError, match=r"^STORE_CACHE: .*/file/.*: Not a directory; name a folder that can be"):
+        part(5, 5).read()
+
+
 def test_blocks_are_asked_for_once_and_the_oldest_go(asked, monkeypatch, tmp_path):
     monkeypatch.setenv("STORE_CACHE", str(tmp_path))
     monkeypatch.setattr(blocks, "_LOOKS", 1)
