@@ -95,7 +95,7 @@ class Hearing:
 
     @functools.cached_property
     def pool(self) -> Any:
-        """The streams of a recogniser that hears such; None of any other."""
+        """The streams of a recogniser that hears such; None of any other, and of a search that hears whole ones."""
         return self._pool(self.ears.decoder)
 
     @functools.cached_property
@@ -103,9 +103,10 @@ class Hearing:
         return self._pool(self.ears.decoder or self.ears.asr.decoder())
 
     def _pool(self, decoder: Any) -> Any:
-        if not hasattr(self.ears.asr, "pool"):
-            return None
-        return self.ears.asr.pool(delay_seconds=STEP_DELAY_SECONDS, decoder=decoder)
+        if hasattr(self.ears.asr, "pool"):
+            with contextlib.suppress(ValueError):  # of a search that wants all frames
+                return self.ears.asr.pool(delay_seconds=STEP_DELAY_SECONDS, decoder=decoder)
+        return None
 
     @property
     def stream_bytes(self) -> int:

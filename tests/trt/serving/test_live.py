@@ -1,5 +1,6 @@
 import asyncio
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from websockets.sync.client import connect
 from common.audio import waveform
 from common.audio.silence import keeper
 from common.recognition.transcripts import Transcript, Word
-from tests.trt.serving.running import noise, served
+from tests.trt.serving.running import noise, pretended, served
 from trt.client.asking import ServerError
 from trt.client.streaming import captions, in_real_time
 from trt.serve import ServeConfig
@@ -203,3 +204,14 @@ def test_a_stream_ends_at_the_longest_recording_at_silence_of_the_client_and_wit
         with pytest.raises(InvalidStatus):
             connect(address, subprotocols=["key.wrong"])
         assert captions(running.url, [bytes(32_000)], key="secret").text == ""
+
+
+def test_a_recogniser_whose_search_wants_all_frames_has_no_streams():
+    gateway = pretended(ServeConfig(asr=Path("none"), port=0))
+
+    def refused(**options):
+        raise ValueError("decoder: streams have one transcript: expected n_best = 1, and no thorough search")
+
+    gateway.hearing.ears.asr.pool = refused
+    assert gateway.hearing.pool is None
+    assert gateway.hearing.stream_bytes == 0
