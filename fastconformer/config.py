@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.augmentation import SpecAugmentConfig
-from common.config import check_not_negative, check_positive, check_shares
+from common.config import ConfigError, check_not_negative, check_positive, check_shares
 from common.features import NEMO, LogMelConfig
 from common.text.language import Language
 from common.training.optimizers import OptimConfig
@@ -191,12 +191,16 @@ class Config(RecogniserSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.lookaheads and (self.model.encoder.attention != "chunked" or min(self.lookaheads) < 0):
-            raise ValueError(f"lookaheads = {self.lookaheads}: expected numbers from 0, and attention = chunked")
-        if self.lookaheads and self.model.encoder.right_frames not in self.lookaheads:
-            raise ValueError(
-                f"lookaheads = {self.lookaheads}: expected model.encoder.right_frames = "
-                f"{self.model.encoder.right_frames} among them"
-            )
+        if self.checkpoint is None or self.from_checkpoint not in ("architecture", "encoder"):
+            self.check_lookaheads()  # else once its encoder is known
         if self.learns == "adapters" and not self.model.encoder.adapter_width:
             raise ValueError("learns = adapters: the encoder has none; expected model.encoder.adapter_width above 0")
+
+    def check_lookaheads(self) -> None:
+        """Raises ConfigError for lookaheads that the encoder cannot learn."""
+        own = self.model.encoder
+        if self.lookaheads and (own.attention != "chunked" or min(self.lookaheads) < 0):
+            raise ConfigError(f"lookaheads = {self.lookaheads}: expected numbers from 0, and attention = chunked")
+        if self.lookaheads and own.right_frames not in self.lookaheads:
+            expected = f"expected model.encoder.right_frames = {own.right_frames} among them"
+            raise ConfigError(f"lookaheads = {self.lookaheads}: {expected}")

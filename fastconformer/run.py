@@ -36,7 +36,7 @@ DEPENDS_ON = ("model", "optim.kind", "features.sample_rate", "features.mel_bins"
 
 
 def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported | None]:
-    """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError.
+    """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError, ConfigError.
 
     A run that goes on needs no checkpoint but its own.
     """
@@ -47,7 +47,9 @@ def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported
         model = replace(start.model, encoder=replace(start.model.encoder, adapter_width=adapters))
         theirs = replace(cfg, model=model, features=start.features)
     part = "model.encoder" if cfg.from_checkpoint == "encoder" else "model"
-    return directory.adopted(cfg, theirs, (part, "features")), start
+    cfg = directory.adopted(cfg, theirs, (part, "features"))
+    cfg.check_lookaheads()
+    return cfg, start
 
 
 def spelling_of(data: DataConfig, pieces: Pieces | None, *, is_prompted: bool = False) -> Callable[[str], str]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import fastconformer.train
+from common.config import ConfigError
 from common.training.course import EveryConfig
 from fastconformer.train import update as made
 from tests.fastconformer.runs import toy_config
@@ -33,6 +34,12 @@ def test_each_step_draws_a_lookahead_and_the_model_is_heard_with_any_of_them(tmp
     path = next((tmp_path / "run").glob("*_step*.pt"))
     assert fastconformer.load(path).lookaheads == (3, 1, 0)
     assert fastconformer.load(path, lookahead=1).model.encoder.cfg.right_frames == 1
+    seen.clear()  # a run that starts from it needs to be told nothing of its encoder
+    other = toy_config(tmp_path / "corpus", tmp_path / "other", epochs=2, checkpoint=path)
+    with pytest.raises(ConfigError, match=r"lookaheads = \(0, 1\): expected model.encoder.right_frames = 3 among them"):
+        fastconformer.train.main(replace(other, lookaheads=(0, 1)))
+    fastconformer.train.main(replace(other, lookaheads=(3, 0)))
+    assert set(seen) == {0, 3}
 
 
 def test_lookaheads_that_cannot_be_learned_are_refused(tmp_path):
