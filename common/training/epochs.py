@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from common.data.batching import Batches, bucketed_batches, evaluation_batches
+from common.data.batching import Batches, BatchingError, bucketed_batches, evaluation_batches
 from common.data.mixing import chosen, shares
 from common.devices.distributed import World
 from common.training.schedule import build_schedule
@@ -39,6 +39,11 @@ class Epochs:
         self._shares = shares(cfg.data.mix, self._counts, np.asarray(seconds)) if corpora and cfg.data.mix.mixes else []
         budget = getattr(cfg, "batch_seconds", 0.0)
         if tokens is not None and budget and cfg.batch_tokens:  # one bound that holds for both
+            if (most := int(tokens.max(initial=0))) > cfg.batch_tokens:
+                raise BatchingError(
+                    f"utterance {int(tokens.argmax())} has {most} labels: more than a batch may hold, batch_tokens "
+                    f"{cfg.batch_tokens}; leave it out or raise batch_tokens"
+                )
             seconds = np.maximum(seconds, tokens * (budget / cfg.batch_tokens))
         self.seconds = seconds
         self._size = {"max_seconds": budget} if budget else {"batch_size": cfg.batch_size}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.data.batching import bucketed_batches
+from common.data.batching import BatchingError, bucketed_batches
 from common.devices.distributed import World
 from common.training.epochs import Epochs
 from common.training.schedule import ScheduleConfig
@@ -46,3 +46,8 @@ def test_a_batch_has_at_most_so_many_labels_besides_its_seconds():
     assert all(len(batch) * max(SECONDS[i] for i in batch) <= 10 for batch in found)
     assert all(len(batch) * max(tokens[batch]) <= 50 for batch in found)
     assert found != Epochs(SECONDS, cfg, SECOND_OF_TWO).batches(0)
+    tokens[4] = 51
+    with pytest.raises(
+        BatchingError, match=r"^utterance 4 has 51 labels: more than a batch may hold, batch_tokens 50;"
+    ):
+        Epochs(SECONDS, cfg, SECOND_OF_TWO, tokens=tokens)
