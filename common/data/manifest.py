@@ -45,7 +45,7 @@ from common.data.keeping import fetched, kept
 from common.data.utterance import Utterance
 from common.files import stores
 from common.files.atomic import decoded, files_below, found_file
-from common.files.stores import Stored
+from common.files.stores import Stored, StoreError
 
 __all__ = [
     "Format",
@@ -268,6 +268,8 @@ def _indexed(path: Path | str) -> Manifest:
         else:
             index = Index(path / "data.index" if path.is_dir() else path)
         return Manifest(Utterances([index]), list(index.about.get("skipped", ())))
+    except StoreError as error:  # where nothing is known of the data
+        raise ManifestError(str(error)) from None
     except (OSError, IndexFileError) as error:
         raise ManifestError(f"{error}; write or index the data anew (python -m common.data.shards)") from None
 

@@ -65,7 +65,7 @@ def find_recordings(
                 listed = [_listed(line.strip(), root, path.parent) for line in text.split("\n") if line.strip()]
                 sources += [(file.stem, file) for file in listed]
                 problems += [] if listed else [f"{path}: is empty; expected a list of recordings"]
-            elif path.is_dir() or is_index(path) or _suffix(path) in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES):
+            elif path.is_dir() or _is_list(path):
                 manifest = read_manifest(path, root=root, on_error="skip", with_text=False)
                 short = [u for u in manifest.utterances if u.seconds <= max_seconds]
                 sources += [(u.id, u) for u in short]
@@ -79,8 +79,10 @@ def find_recordings(
     return FoundRecordings(list(_named(sources)), problems)
 
 
-def _suffix(path: Path) -> str:
-    return path.suffix.lower().partition("?")[0]
+def _is_list(path: Path) -> bool:
+    """Whether it is a list of recordings, or a data set of them; a recording in a store is neither."""
+    suffix = path.suffix.lower().partition("?")[0]
+    return suffix in (*MANIFEST_SUFFIXES, *LIST_SUFFIXES) or (suffix not in AUDIO_SUFFIXES and is_index(path))
 
 
 def _standard_input() -> Held:

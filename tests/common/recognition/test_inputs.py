@@ -175,3 +175,8 @@ def test_tables_and_manifests_as_programs_write_them_have_texts(files, tmp_path,
 def test_a_closed_standard_input_is_told(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     assert find_recordings([Path("-")]).problems == ["standard input: it is closed; expected audio"]
+
+
+def test_a_recording_in_a_store_is_no_data_set_that_is_looked_up_there():
+    (found,) = find_recordings([Path("http://127.0.0.1:9/a.wav")]).items
+    assert found.name == "a"
