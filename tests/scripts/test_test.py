@@ -48,3 +48,15 @@ def test_a_failure_of_either_process_of_tests_is_one_of_the_whole(tmp_path):
         done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
         assert done.returncode == code
         assert done.stdout.splitlines()[-1] == "says -m pytest tests/device -m not slow"
+
+
+@pytest.mark.parametrize(
+    ("whole", "device", "status"), [(0, 5, 0), (5, 0, 0), (5, 5, 5), (1, 5, 1), (5, 1, 1), (0, 0, 0)]
+)
+def test_what_is_asked_for_may_be_among_the_tests_of_the_device_or_the_others_alone(whole, device, status, tmp_path):
+    answers = f'case "$*" in *tests/device*) exit {device};; "-m pytest"*) exit {whole};; esac'
+    (tmp_path / "python").write_text(f"#!/usr/bin/env bash\n{answers}\n")
+    (tmp_path / "python").chmod(0o755)
+    environment = os.environ | {"SPEECH_PYTHON": str(tmp_path / "python"), "PROCESSES": "2"}
+    done = subprocess.run(["bash", SCRIPTS / "test.sh", "-k", "name"], env=environment, check=False)
+    assert done.returncode == status

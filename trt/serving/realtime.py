@@ -264,6 +264,10 @@ class RealtimeSession:
         check_languages((asked.language,) if asked.language else (), hearing.ears.languages or (self._language,))
         favoured_in(tuple(asked.keywords), asked.prompt)
         if hearing is not self._hearing:
+            if self._turn is not None:
+                raise RequestError(
+                    400, "the model cannot change within a turn; commit or clear it first", param="model"
+                )
             self._taken.take(hearing.stream_bytes)
             self._taken.give_back(self._hearing.stream_bytes)
         is_other = (settings.format, settings.turn_detection) != (self.settings.format, self.settings.turn_detection)

@@ -78,6 +78,11 @@ def test_a_session_of_openai_s_favours_words_and_changes_its_model(several):
         update = {"audio": {"input": {"transcription": asked, "turn_detection": None}}}
         socket.send(json.dumps({"type": "session.update", "session": update}))
         socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": pcm(turns(0.5))}))
+        other = {"audio": {"input": {"transcription": {"model": "ears"}, "turn_detection": None}}}
+        socket.send(json.dumps({"type": "session.update", "session": other}))
+        while (event := json.loads(socket.recv()))["type"] != "error":
+            pass
+        assert event["error"]["message"] == "the model cannot change within a turn; commit or clear it first"
         socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
         while (event := json.loads(socket.recv()))["type"].rpartition(".")[2] != "completed":
             assert event["type"] != "error", event
