@@ -15,7 +15,7 @@ TOOM_COOK = 4.0  # times the bound, for Toom-Cook's points lose digits whatever 
 
 
 def sizes_of(weight_OKI: Tensor) -> Sizes:
-    """Of a convolution."""
+    """Sizes of the weights of a convolution, summed over its taps."""
     return Sizes(torch.cat([part.double().square().sum(1) for part in weight_OKI.split(8)]).numpy())
 
 

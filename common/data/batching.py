@@ -131,7 +131,7 @@ def bucketed_batches(
 
 
 def _homes(blocks: np.ndarray, salt: np.uint32) -> np.ndarray:
-    """Of each block a number by which blocks are in random order: MurmurHash3's last step."""
+    """Numbers of blocks, by which blocks are in random order: MurmurHash3's last step."""
     found = blocks.astype(np.uint32) ^ salt
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         found ^= found >> np.uint32(shift)

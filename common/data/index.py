@@ -420,7 +420,7 @@ class Utterances(Sequence[Utterance]):
         return self.column(lambda part: part.records["text"])
 
     def blocks(self, order: Order = "auto") -> np.ndarray | None:
-        """Of each utterance [N] a number that is that of others of the same BLOCK of a store; None for a full order.
+        """A number for each utterance [N], equal for those of one BLOCK of a store; None for a full order.
 
         "auto": where a recording lies in a store. Files that are no parts of others are blocks of their own.
         """

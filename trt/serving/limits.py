@@ -137,7 +137,7 @@ class Budget:
 
 
 class Places:
-    """Of what there may be `most` at a time, of which a client may have the `share`. For the event loop alone."""
+    """Places, `most` at a time, of which one client may have the `share`. For the event loop alone."""
 
     def __init__(self, most: int, share: float, what: str):
         self._most, self._own, self._what = most, max(1, math.floor(share * most)), what

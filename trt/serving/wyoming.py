@@ -23,8 +23,8 @@ from trt.serving.favoured import favoured_in
 from trt.serving.hearing import Hearing
 from trt.serving.languages import check_languages, code_of
 from trt.serving.limits import Budget, Limits, Places, RequestError, Taken
-from trt.serving.realtime import NewWords, Turn, begun
 from trt.serving.samples import AT_ONCE, SampleStream
+from trt.serving.turns import NewWords, Turn, begun
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event
