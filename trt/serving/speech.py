@@ -19,6 +19,7 @@ import soundfile
 import soxr
 from pydantic import BaseModel, Field, field_validator
 
+from common.audio.containers import can_decode
 from fastpitch.front.planning import PlannedSentence
 from trt.runtime.sentences import Said, Saying
 from trt.serving.batching import Batcher, Workers
@@ -29,10 +30,14 @@ from trt.serving.transcriptions import event
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
-Format = Literal["wav", "pcm", "flac", "mp3", "opus"]
-MEDIA = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg", "pcm": "audio/pcm"}
-OPENAI_PCM_RATE = 24_000  # what clients of OpenAI's take raw samples to be
-OPUS_RATE = 24_000
+Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac"]
+MEDIA: dict[Format, str] = {
+    "wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg", "aac": "audio/aac",
+    "pcm": "audio/pcm",
+}  # fmt: skip
+MPEG_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+RATES = {"mp3": MPEG_RATES, "aac": MPEG_RATES, "opus": (8_000, 12_000, 16_000, 24_000, 48_000)}
+OPENAI_RATE = 24_000  # what clients of OpenAI's take raw samples to be; all formats have it
 OPENAI_VOICES: tuple[str, ...] = ("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx")
 OPENAI_VOICES += ("sage", "shimmer", "verse")
 WHOLE = ("mp3", "opus")  # formats whose encoder ends a file as a whole: they come when all of it has been said
@@ -141,10 +146,10 @@ class Speaking:
 
     async def speak(self, asked: SpeechRequest, taken: Taken) -> SpeechAnswer:
         """The sound of a text, begun: what cannot be said is refused before the first byte. Raises RequestError."""
+        natural = self.voice.sample_rate
+        rate = _rate(asked, natural)
         plan = await self.plan(asked)
         self._admit(plan, asked, taken)
-        natural = self.voice.sample_rate
-        rate = asked.sample_rate or {"pcm": OPENAI_PCM_RATE, "opus": OPUS_RATE}.get(asked.response_format, natural)
         pieces = self._sound(plan, taken.due)
         try:
             first_N = await anext(pieces, np.zeros(0, np.float32))
@@ -279,12 +284,24 @@ def _size(saying: Saying) -> int:
     return max(SHORT, len(saying.pieces[0].encoded.tokens)) if saying.next == "sentence" else SHORT
 
 
+def _rate(asked: SpeechRequest, natural: int) -> int:
+    """Samples per second of an answer of a voice of rate `natural`. Raises RequestError for what cannot be encoded."""
+    style = asked.response_format
+    rates = RATES.get(style, (asked.sample_rate or natural,))
+    if style == "aac" and not can_decode():
+        raise RequestError(400, "response_format: this server encodes no aac: pip install av", param="response_format")
+    if asked.sample_rate is not None and asked.sample_rate not in rates:
+        raise RequestError(400, f"sample_rate: {style} has {', '.join(map(str, rates))}", param="sample_rate")
+    return asked.sample_rate or (natural if natural in rates and style != "pcm" else OPENAI_RATE)
+
+
 class SoundTrack:
     """Samples at `rate` become bytes of a format at `to_rate`, part by part."""
 
     def __init__(self, style: Format, rate: int, to_rate: int, total: int | None):
         """`total`: samples that there will be, where the format wants to know it before."""
-        self._encoder = _Raw(style, to_rate) if style in ("wav", "pcm") else _Encoder(style, to_rate, total)
+        encoder = _Raw if style in ("wav", "pcm") else _Aac if style == "aac" else _Encoder
+        self._encoder = encoder(style, to_rate, total)
         self._stream = None
         if rate != to_rate:
             self._stream = soxr.ResampleStream(rate, to_rate, 1, dtype="float32", quality="HQ")
@@ -307,7 +324,7 @@ class SoundTrack:
 class _Raw:
     """16-bit samples, after a header that leaves their number open, or without one."""
 
-    def __init__(self, style: Format, rate: int):
+    def __init__(self, style: Format, rate: int, _: int | None):
         self._header = _wav_header(rate) if style == "wav" else b""
 
     def add(self, samples_N: np.ndarray) -> bytes:
@@ -316,6 +333,34 @@ class _Raw:
 
     def end(self) -> bytes:
         return b""
+
+
+class _Aac:
+    """AAC by PyAV, in frames that come as they are made."""
+
+    def __init__(self, _: Format, rate: int, __: int | None):
+        import av
+
+        self._file, self._frame = io.BytesIO(), av.AudioFrame.from_ndarray
+        self._container = av.open(self._file, "w", format="adts")
+        self._stream = self._container.add_stream("aac", rate=rate, layout="mono")
+
+    def add(self, samples_N: np.ndarray) -> bytes:
+        frame = self._frame(samples_N[None].astype(np.float32), format="fltp", layout="mono")
+        frame.sample_rate = self._stream.rate
+        self._container.mux(self._stream.encode(frame))
+        return self._new()
+
+    def end(self) -> bytes:
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self._new()
+
+    def _new(self) -> bytes:
+        content = self._file.getvalue()
+        self._file.seek(0)
+        self._file.truncate()
+        return content
 
 
 class _Encoder:

@@ -66,7 +66,7 @@ def watched(server, most_seconds: float = 0.1):
     assert np.quantile(took, 0.95) <= max(most_seconds, 10 * usual), sorted(took)[-5:]
 
 
-@pytest.mark.parametrize("style", ["mp3", "opus", "flac", "pcm"])
+@pytest.mark.parametrize("style", ["mp3", "opus", "flac", "pcm", "aac"])
 def test_pauses_are_speech_that_is_asked_for(attacked, style):
     """3.8 kB of breaks are refused before any of it is made; what may be said is made in parts, beside the loop."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -17,6 +17,7 @@ import pytest
 import soundfile
 
 import fastpitch
+from common.audio import waveform
 from common.audio.silence import Pauses
 from common.recognition.subtitles import render
 from common.recognition.transcripts import Transcript, Word
@@ -122,6 +123,24 @@ def test_sound_comes_in_many_formats(server, style, rate):
         assert np.array_equal(np.rint(samples_N * 32768), np.frombuffer(raw, "<i2"))
 
 
+def test_aac_is_encoded_by_pyav_and_read_again(server):
+    pytest.importorskip("av")
+    status, content = server.speak(input=TEXT, response_format="aac")
+    assert status == 200
+    read = waveform.read(waveform.Held(content, "a.aac"), sample_rate=22_050).samples
+    _, raw = server.speak(input=TEXT, response_format="pcm", sample_rate=22_050)
+    assert abs(len(read) - len(raw) // 2) <= 0.2 * 22_050
+
+
+def test_rates_that_a_format_does_not_have_are_refused(server, monkeypatch):
+    for style, rates in (("mp3", "8000, 11025, 12000"), ("aac", "8000, 11025, 12000"), ("opus", "8000, 12000, 16000")):
+        status, content = server.speak(input=TEXT, response_format=style, sample_rate=11_111)
+        assert status == 400
+        assert f"sample_rate: {style} has {rates}".encode() in content
+    monkeypatch.setattr("trt.serving.speech.can_decode", lambda: False)
+    assert b"this server encodes no aac: pip install av" in server.speak(input=TEXT, response_format="aac")[1]
+
+
 def test_raw_samples_have_the_rate_that_is_asked_for_or_openai_s(server):
     seconds = {rate: len(server.speak(input=TEXT, response_format="pcm", sample_rate=rate)[1]) / 2 / rate
                for rate in (16_000, 48_000)}  # fmt: skip
@@ -204,7 +223,7 @@ def test_words_of_a_text_have_their_times_pitch_and_energy(server):
         ({"input": "a" * 5000}, "input of 5000 characters; expected at most 4096"),
         (
             {"input": "a", "response_format": "aiff"},
-            "response_format: Input should be 'wav', 'pcm', 'flac', 'mp3' or 'opus'",
+            "response_format: Input should be 'wav', 'pcm', 'flac', 'mp3', 'opus' or 'aac'",
         ),
         ({"input": "a", "speed": 9}, "speed: Input should be less than or equal to 4"),
         ({"input": "a", "sample_rate": 10}, "sample_rate: Input should be greater than or equal to 8000"),
