@@ -76,6 +76,16 @@ def test_times_are_those_that_are_asked_for(client):
         assert (bool(found.words), bool(found.segments)) == ("word" in asked, "segment" in asked)
 
 
+@pytest.mark.parametrize("suffix", ["m4a", "mp4", "webm", "aac"])
+def test_what_phones_and_browsers_record_is_heard(client, suffix, tmp_path):
+    pytest.importorskip("av")
+    from tests.common.audio import test_containers
+
+    path = test_containers.encoded(tmp_path / f"a.{suffix}", test_containers.sine())
+    found = client.audio.transcriptions.create(model="whisper-1", file=path, response_format="verbose_json")
+    assert found.duration == pytest.approx(test_containers.SECONDS, abs=0.1)
+
+
 def test_a_file_is_told_as_it_is_heard(client):
     began, deltas = time.monotonic(), []
     stream = client.audio.transcriptions.create(model="whisper-1", file=wav(100.0), stream=True)
