@@ -127,7 +127,8 @@ class Recognizer(Listener):
         options = options or DecodingOptions()
         if (self.head if head == "auto" else head) == "ctc":
             return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
-        return of_transducer(self.model.decoder_weights(), self.pieces, options, max_symbols=self.max_symbols)
+        how: dict[str, Any] = {"max_symbols": self.max_symbols, "precision": self.precision}
+        return of_transducer(self.model.decoder_weights(), self.pieces, options, **how)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""
@@ -249,7 +250,8 @@ class Recognizer(Listener):
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
-        return Decoder(self.model.decoder_weights(), DecoderOptions(max_symbols=self.max_symbols))
+        options = DecoderOptions(max_symbols=self.max_symbols, precision=self.precision)
+        return Decoder(self.model.decoder_weights(), options)
 
     def cut(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
