@@ -164,9 +164,8 @@ def _viterbi(log_probs_BSV: Tensor, targets_BU: Tensor, frames_B: Tensor, length
         found = _cuda_decode.viterbi(log_probs_BSV, targets_BU, frames_B, lengths_B, blank)
         return Spans(*(tensor.cpu() for tensor in found))
     library = _native.load()
-    if library is None:
-        _library.warn_slow("ctc.align")
     if library is None or not log_probs_BSV.is_cpu:
+        _library.warn_slow("ctc.align", _cuda_library.why_missing(log_probs_BSV.device))
         return viterbi_torch(log_probs_BSV, targets_BU.long(), frames_B, lengths_B, blank)
     options = _native.AlignOptions(blank=blank, threads=torch.get_num_threads())
     spans, _ = viterbi_native(library, log_probs_BSV, targets_BU, frames_B, lengths_B, options)

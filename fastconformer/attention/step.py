@@ -10,6 +10,8 @@ Shapes: N tokens of all sequences, S encoder frames, D width, H heads, V classes
 """
 
 import copy
+import functools
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -19,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import ctc
 from common.convolution.rows import Rows
 from common.devices.graphs import GraphRunner, RecordedGraph, warn_refused
 from common.devices.precision import DTYPES, Precision
@@ -113,6 +116,8 @@ class TorchStep(Slots):
         weight, width = decoder.tokens.weight, decoder.cfg.width // self.heads
         self.store = weight.new_empty(len(decoder.blocks), self.size, 2, self.heads, width)
         self.has_kernels = width <= _cuda_attention.MOST_WIDTH and _cuda_attention.serves(self.store)
+        if not self.has_kernels and not self.store.is_cpu:
+            _warn_slow(_cuda_attention.why_missing(self.store.device) or f"its heads are {width} wide")
         self._record, self._allowed = record, OrderedDict[int, tuple[np.ndarray, Tensor]]()
         self._replayed = self._graphs()
 
@@ -220,6 +225,12 @@ class TorchStep(Slots):
             x_ND = x_ND + linear(block.sound["leave"], attention.to_sound(layer, q_NHD))
             x_ND = x_ND + linear(block.leave, block.activation(linear(block.enter, block.norm(x_ND))))
         return linear(self.decoder.logits, self.decoder.norm(x_ND[asked_N]))
+
+
+@functools.cache
+def _warn_slow(why: str) -> None:
+    told = f"an attention decoder runs in plain torch, which is slower: {why}"
+    warnings.warn(told, ctc.SlowPathWarning, stacklevel=4)
 
 
 def rows_for(count: int) -> int:

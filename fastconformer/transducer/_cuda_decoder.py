@@ -53,9 +53,19 @@ class DeviceBatch(Structure):
 
 def serves(weights: DecoderWeights) -> bool:
     """Whether the CUDA library decodes with weights of this device and of these sizes."""
+    return _cuda_library.serves(weights.embedding) and _fit(weights)
+
+
+def why_missing(weights: DecoderWeights) -> str | None:
+    """Why it does not, for weights that are not on the CPU."""
+    if not _fit(weights):
+        return f"its kernels take {MOST_LAYERS} layers and a joint of {MOST_JOINT} at most"
+    return _cuda_library.why_missing(weights.embedding.device)
+
+
+def _fit(weights: DecoderWeights) -> bool:
     return (
-        _cuda_library.serves(weights.embedding)
-        and len(weights.lstm) <= MOST_LAYERS
+        len(weights.lstm) <= MOST_LAYERS
         and len(weights.encoder_weight) <= MOST_JOINT
         and len(weights.durations) <= _cuda_library.MOST_DURATIONS
     )
@@ -191,10 +201,10 @@ class Room:
         """A batch takes the place of the one before."""
         batch, frames, width = encoded_BSC.shape
         self.encoded_BSC[:batch, :frames, :width].copy_(encoded_BSC)
-        own = np.zeros((2, len(self.frames_B)), np.int64)
-        own[0, :batch], own[1, : len(scorers)] = counts_B, scorers
-        self.frames_B.copy_(torch.from_numpy(own[0]))
-        self.scorers_B.copy_(torch.from_numpy(own[1]))
+        numbers_2B = np.zeros((2, len(self.frames_B)), np.int64)
+        numbers_2B[:, :batch] = counts_B, scorers
+        self.frames_B.copy_(torch.from_numpy(numbers_2B[0]))
+        self.scorers_B.copy_(torch.from_numpy(numbers_2B[1]))
         self.position_B3.zero_()
         if state is not None:
             for own, given in zip(self.state, state, strict=True):
@@ -211,8 +221,8 @@ class Room:
             if count == NAN:
                 raise ValueError(f"encoded: utterance {n}: its frames hold NaN")
         longest = int(counts.max()) if batch else 0
-        parts = (part_BN[:batch, :longest].cpu().numpy() for part_BN in (*self.results_3BN, *self.shares_2BN))
-        return DecoderResult(*parts, counts.numpy())
+        parts = (part_BN[:batch, :longest].cpu() for part_BN in (*self.results_3BN, *self.shares_2BN))
+        return DecoderResult(*(part.numpy() for part in (*parts, counts)))
 
 
 class DeviceScorers:

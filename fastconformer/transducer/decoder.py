@@ -109,7 +109,7 @@ class Decoder:
         is_native = self.on_device is None and functions() is not None
         self._native = NativeNetwork(self.weights) if is_native else None
         if self.on_device is None and self._native is None:
-            warn_slow("fastconformer.Decoder", by="numpy")
+            warn_slow("fastconformer.Decoder", where="in plain numpy")
 
     def start(self, batch: int) -> DecoderState:
         """The state of `batch` utterances before their first frames."""
@@ -179,12 +179,16 @@ class Decoder:
 
 
 def on_device(weights: DecoderWeights, precision: "Precision") -> "CudaDecoder | None":
-    """What decodes on the GPU that the weights are on; None where they are not, or it cannot."""
+    """What decodes on the GPU that the weights are on; None where they are not, or it cannot, which is said once."""
     if isinstance(weights.embedding, np.ndarray):
         return None
     from fastconformer.transducer import _cuda_decoder
 
-    return _cuda_decoder.CudaDecoder(weights, precision) if _cuda_decoder.serves(weights) else None
+    if _cuda_decoder.serves(weights):
+        return _cuda_decoder.CudaDecoder(weights, precision)
+    if not weights.embedding.is_cpu:
+        warn_slow("fastconformer.Decoder", _cuda_decoder.why_missing(weights), "on the host")
+    return None
 
 
 def check_shape(weights: DecoderWeights, shape: Sequence[int]) -> None:
