@@ -11,7 +11,7 @@
 # that search gains (cudnn_benchmark), recognition's copies beside the next batch, FSDP in bf16 on two GPUs. Without a GPU it
 # says so and exits with 0. Where a command may take ten minutes at most, four do it all, one right after the other,
 # since the tests need what the first one builds:
-#   bash scripts/gpu_check.sh build transducer_build memcheck racecheck optim features
+#   bash scripts/gpu_check.sh build transducer_build attention_build memcheck racecheck optim features
 #   bash scripts/gpu_check.sh tests ctc training quartznet
 #   bash scripts/gpu_check.sh trainings
 #   bash scripts/gpu_check.sh latency fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
@@ -37,12 +37,13 @@ transcribing="--batch_sizes 1 16 --seconds 6.54 --warmup 5 --repeats 30"
 shortenings="[2,(8,2),2] [2,(8,3),2] [2,(8,4),2] [2,(8,6),2]"
 
 sanitizer="compute-sanitizer --error-exitcode 1 --target-processes all --tool"
-kernels="-m pytest -q -m gpu tests/ctc/test_cuda.py tests/fastconformer/test_cuda.py"
+kernels="-m pytest -q -m gpu tests/ctc/test_cuda.py tests/fastconformer/test_cuda.py tests/fastconformer/attention/test_cuda.py"
 
 # name | limit in seconds | arguments of python, or a command of compute-sanitizer
 steps=(
-  "build|110|-m ctc.build --cuda present"
+  "build|95|-m ctc.build --cuda present"
   "transducer_build|30|-m fastconformer.transducer.build --cuda present"
+  "attention_build|20|-m fastconformer.attention.build --cuda present"
   "memcheck|180|$sanitizer memcheck $python $kernels"
   "racecheck|180|$sanitizer racecheck $python $kernels"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"

@@ -16,6 +16,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 STEPS = [
     "build",
     "transducer_build",
+    "attention_build",
     "memcheck",
     "racecheck",
     "tests",
