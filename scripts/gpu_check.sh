@@ -14,7 +14,7 @@
 #   bash scripts/gpu_check.sh build transducer_build attention_build memcheck racecheck optim features
 #   bash scripts/gpu_check.sh tests ctc training quartznet
 #   bash scripts/gpu_check.sh trainings
-#   bash scripts/gpu_check.sh latency fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
+#   bash scripts/gpu_check.sh latency decoders fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 
@@ -41,15 +41,16 @@ kernels="-m pytest -q -m gpu tests/ctc/test_cuda.py tests/fastconformer/test_cud
 
 # name | limit in seconds | arguments of python, or a command of compute-sanitizer
 steps=(
-  "build|95|-m ctc.build --cuda present"
+  "build|90|-m ctc.build --cuda present"
   "transducer_build|30|-m fastconformer.transducer.build --cuda present"
-  "attention_build|20|-m fastconformer.attention.build --cuda present"
+  "attention_build|15|-m fastconformer.attention.build --cuda present"
   "memcheck|180|$sanitizer memcheck $python $kernels"
   "racecheck|180|$sanitizer racecheck $python $kernels"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"
   "trainings|560|-m pytest -m gpu tests/device/test_cuda.py"
   "ctc|200|-m benchmarks.ctc_cuda"
-  "optim|60|benchmarks/optim.py"
+  "decoders|40|-m benchmarks.decoders_cuda"
+  "optim|45|benchmarks/optim.py"
   "features|30|benchmarks/features.py"
   "training|90|-m jasper.benchmark $jasper --device cuda --task training --batch_sizes 64 --seconds 16.7 --precisions bf16 --grad_accumulation 1 --repeats 10"
   "latency|150|${latency/\%s/$jasper} --batch_sizes 1 2 4 8 16 --seconds 2 7 16.7"

@@ -125,6 +125,10 @@ class TorchStep(Slots):
         has_graphs = self.has_kernels and (self.store.is_cuda or self._record is not None)
         return GraphRunner(self._by_kernels, self.decoder, record=self._record) if has_graphs else None
 
+    def forget_graphs(self) -> None:
+        """From here on launches kernels one by one."""
+        self._replayed = None
+
     def grow(self) -> None:
         """As `Slots` says."""
         self.store = torch.cat([self.store, torch.empty_like(self.store)], 1)
@@ -167,7 +171,7 @@ class TorchStep(Slots):
             try:
                 return self._replayed(*given)[: len(asked)]
             except RuntimeError as error:
-                self._replayed = None
+                self.forget_graphs()
                 warn_refused("an attention decoder", error)
         return self._by_kernels(*given)[: len(asked)]
 

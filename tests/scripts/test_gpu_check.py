@@ -22,6 +22,7 @@ STEPS = [
     "tests",
     "trainings",
     "ctc",
+    "decoders",
     "optim",
     "features",
     "training",

@@ -22,7 +22,7 @@ def searched(network, options, precision="fp32", *, graphs=True):
     step, draw = steps(), torch.Generator().manual_seed(0)
     if not graphs:
         assert isinstance(step, TorchStep)
-        step._replayed = None
+        step.forget_graphs()
     frames = [torch.randn(n, network.cfg.width, generator=draw) for n in (3, 11, 5, 8, 2, 9)]
     heard = [steps.hear(encoded_SC.to(network.bias.device)) for encoded_SC in frames]
     return decode(step, [(search_tests.wish(4 + 5 * i), one) for i, one in enumerate(heard)], options)
