@@ -229,7 +229,7 @@ class CTCBeamDecoding:
         return hypothesis_of(decoded, self.pieces)
 
 
-def _of_ctc(found: ctc.PieceHypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> PieceHypothesis:
+def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> PieceHypothesis:
     spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
     finite_SV = np.maximum(log_probs_SV, np.finfo(np.float32).min)  # 0 times the logarithm of 0 is to be 0
     entropy_S = -(np.exp(finite_SV) * finite_SV).sum(1)
