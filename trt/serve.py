@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+import uvicorn
 from tyro.conf import arg
 
 from common import config
@@ -32,20 +33,14 @@ from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from trt.facts import ModelError
 from trt.runtime import loading
-from trt.serving.limits import Limits, SelfTestError, give_memory_back
-
-try:
-    import uvicorn
-
-    from trt.serving.connections import impatient, sockets
-    from trt.serving.gateway import Gateway, GatewaySettings
-    from trt.serving.languages import code_of
-    from trt.serving.triton.program import Served, Triton
-    from trt.serving.web import add_page
-    from trt.serving.wyoming import Wyoming
-except ImportError as error:
-    raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
 from trt.serving import models
+from trt.serving.connections import impatient, sockets
+from trt.serving.gateway import Gateway, GatewaySettings
+from trt.serving.languages import code_of
+from trt.serving.limits import Limits, SelfTestError, give_memory_back
+from trt.serving.triton.program import Served, Triton
+from trt.serving.web import add_page
+from trt.serving.wyoming import Wyoming
 
 
 @dataclass(frozen=True, kw_only=True)
