@@ -36,7 +36,7 @@ from common.benchmark import append_row
 from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, content_of, percentile
 from trt.client.measuring import ClientClip, ClientMeasurement, measure
-from trt.serving.limits import TRIM_SECONDS, Limits
+from trt.serving.admission.limits import TRIM_SECONDS, Limits
 
 LOOKS = 12  # at the memory, that are written down
 WARM_UP, ELSEWHERE = 10, 20  # seconds with honest clients alone, and with attacks on another server

@@ -32,17 +32,17 @@ from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from trt.facts import ModelError
 from trt.runtime import loading
-from trt.serving.limits import Limits, SelfTestError, give_memory_back
+from trt.serving.admission.limits import Limits, SelfTestError, give_memory_back
 
 try:
     import uvicorn
 
-    from trt.serving.connections import impatient, sockets
+    from trt.serving.admission.connections import impatient, sockets
     from trt.serving.gateway import Gateway, GatewaySettings
-    from trt.serving.languages import code_of
+    from trt.serving.streams.wyoming import Wyoming
+    from trt.serving.transcribing.languages import code_of
     from trt.serving.triton.program import Served, Triton
     from trt.serving.web import add_page
-    from trt.serving.wyoming import Wyoming
 except ImportError as error:
     raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
 from trt.serving import models

@@ -13,16 +13,16 @@ from wyoming.info import Describe, Info
 
 from common.recognition.decoding import DecodingOptions
 from tests.trt.serving.running import noise, pretended, served
+from tests.trt.serving.streams.test_realtime import Streams, pcm
+from tests.trt.serving.streams.test_realtime import spoken as turns
+from tests.trt.serving.streams.test_wyoming import spoken, told
 from tests.trt.serving.test_openai import wav
-from tests.trt.serving.test_realtime import Streams, pcm
-from tests.trt.serving.test_realtime import spoken as turns
-from tests.trt.serving.test_wyoming import spoken, told
 from trt.runtime.recognizer import Recognizer
 from trt.serve import ServeConfig, build
-from trt.serving.favoured import words_of
-from trt.serving.limits import Limits
+from trt.serving.admission.limits import Limits
 from trt.serving.models import load_ears, named
-from trt.serving.wyoming import Wyoming
+from trt.serving.streams.wyoming import Wyoming
+from trt.serving.transcribing.favoured import words_of
 
 BUSY = "the server is busy: requests hold 0 MB of 2000 MB; try again later"
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from common.recognition.transcripts import Word
-from trt.serving.favoured import Favoured
-from trt.serving.hearing import Hearing
-from trt.serving.limits import RequestError, Taken
+from trt.serving.admission.limits import RequestError, Taken
 from trt.serving.models import WantedText
+from trt.serving.transcribing.favoured import Favoured
+from trt.serving.transcribing.hearing import Hearing
 
 
 class NewWords(NamedTuple):

@@ -17,7 +17,7 @@ from benchmarks.serving_soak import running
 from trt.client.asking import Server, ServerError
 from trt.runtime.recognizer import Recognizer
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
 from common.audio.waveform import RATES
 from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word, text_of
-from trt.serving.hearing import Hearing
-from trt.serving.limits import Limits, RequestError, Taken
-from trt.serving.samples import AT_ONCE, KINDS, SampleStream
+from trt.serving.admission.limits import Limits, RequestError, Taken
+from trt.serving.streams.samples import AT_ONCE, KINDS, SampleStream
+from trt.serving.transcribing.hearing import Hearing
 
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
 Content = TypeVar("Content", bytes, str | bytes)

@@ -21,14 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.audio.vad import Turns, best_vad
 from common.recognition.transcripts import Word
-from trt.serving.favoured import favoured_in
-from trt.serving.hearing import Hearing
-from trt.serving.languages import check_languages
-from trt.serving.limits import Limits, RequestError, Taken
-from trt.serving.live import Incoming, said_to
-from trt.serving.samples import SampleStream
-from trt.serving.transcriptions import log_probs, usage
-from trt.serving.turns import NewWords, Turn, begun
+from trt.serving.admission.limits import Limits, RequestError, Taken
+from trt.serving.streams.live import Incoming, said_to
+from trt.serving.streams.samples import SampleStream
+from trt.serving.streams.turns import NewWords, Turn, begun
+from trt.serving.transcribing.favoured import favoured_in
+from trt.serving.transcribing.hearing import Hearing
+from trt.serving.transcribing.languages import check_languages
+from trt.serving.transcribing.transcriptions import log_probs, usage
 
 BYTES_PER_SECOND = 64_000  # of PCM at 24 kHz in base64
 IDLE_SECONDS = 300.0  # between two events of a client

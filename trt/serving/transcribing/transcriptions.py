@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from common.recognition import subtitles
 from common.recognition.transcripts import Transcript, Word, text_of
+from trt.serving.admission.forms import File, Form
+from trt.serving.admission.limits import RequestError
 from trt.serving.batching import Workers
-from trt.serving.favoured import Favoured, favoured_in
-from trt.serving.forms import File, Form
-from trt.serving.limits import RequestError
+from trt.serving.transcribing.favoured import Favoured, favoured_in
 
 Format = Literal["json", "text", "verbose_json", "srt", "vtt"]
 MEDIA = {

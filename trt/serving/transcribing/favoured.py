@@ -4,7 +4,7 @@ import re
 import statistics
 from typing import NamedTuple
 
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 
 MOST_WORDS, LONGEST_WORD = 64, 100  # words or phrases, and characters of each
 LONGEST_PROMPT = 1 << 16  # characters, which take milliseconds of the event loop

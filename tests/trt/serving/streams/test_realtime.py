@@ -15,8 +15,8 @@ from websockets.sync.client import connect
 from common.audio.vad import EnergyVad
 from tests.trt.serving.running import noise, pretended, served
 from trt.serve import ServeConfig
-from trt.serving.limits import Limits
-from trt.serving.samples import companded
+from trt.serving.admission.limits import Limits
+from trt.serving.streams.samples import companded
 
 RATE = 24_000
 COMPLETED = "conversation.item.input_audio_transcription.completed"
@@ -49,7 +49,7 @@ def live(request):
     if request.param == "streams":
         gateway.hearing.__dict__["pool"] = Streams()
     with pytest.MonkeyPatch.context() as patched, served(cfg, gateway) as running:
-        patched.setattr("trt.serving.realtime.best_vad", EnergyVad)  # to a network noise is no speech
+        patched.setattr("trt.serving.streams.realtime.best_vad", EnergyVad)  # to a network noise is no speech
         yield running
 
 

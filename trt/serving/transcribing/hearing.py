@@ -21,13 +21,13 @@ from common.recognition.long_sound import LongSound
 from common.recognition.pauses import SoundStretch, between, stretches
 from common.recognition.transcripts import Transcript, Word, text_of
 from trt.facts import ModelError
+from trt.serving.admission.forms import File
+from trt.serving.admission.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
 from trt.serving.batching import Batcher, Workers
-from trt.serving.favoured import Favoured
-from trt.serving.forms import File
-from trt.serving.languages import code_of
-from trt.serving.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears, Sound, WantedText
+from trt.serving.transcribing.favoured import Favoured
+from trt.serving.transcribing.languages import code_of
 
 # What is decoded by the thread that speaks HTTP: a millisecond for most, 15 for Opus, where the way to another thread
 # and back takes one, and as much again of the network's, which waits for Python's lock.
