@@ -142,15 +142,15 @@ def running(*flags: str) -> Iterator[Running]:
         process.wait()
 
 
-def clips_of(inputs: Sequence[Path]) -> list[ClientClip]:
-    """The recordings as they are sent."""
+def clips_of(inputs: Sequence[Path], most: int | None = None) -> list[ClientClip]:
+    """The recordings as they are sent, the first `most` of them."""
     items, problems = find_recordings(list(inputs))
     if problems or not items:
         raise ServerError("; ".join(problems) or "no recordings")
     found = []
-    for item in items:
+    for item in items[:most]:
         content, name = content_of(item.source)
-        found.append(ClientClip(content, name, waveform.info(waveform.Held(content, name)).seconds))
+        found.append(ClientClip(content, name, waveform.info(waveform.Held(content, name)).seconds, item.reference))
     return found
 
 

@@ -177,7 +177,7 @@ def test_what_is_no_sound_is_refused(server, query, sent, message):
 
 
 def test_a_recogniser_that_fails_is_told_to_the_client_and_logged(server, monkeypatch, caplog):
-    async def fails(samples_N, name, due):
+    async def fails(*given):
         raise RuntimeError("the network is broken")
 
     monkeypatch.setattr(server.gateway.hearing, "hear", fails)
