@@ -8,7 +8,7 @@ from common.text.english import electronic, lexical, quantities, say, words
 from common.text.english.quantities import CURRENCIES, PINNED
 from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import LARGE, NUMBER, Style
-from common.text.shapes import Shapes, TokenShape, beside, either, matched, shape
+from common.text.shapes import Shapes, beside, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers, with what stands against them
@@ -125,20 +125,14 @@ _MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month
 _SIGNS_AT = {sign[0]: sorted((s for s in SIGN_ROWS if s[0] == sign[0]), key=len, reverse=True) for sign in SIGN_ROWS}
 _KEPT = SpokenForm(("sign",), None)
 
-_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "", "")
-_VARIABLE = shape("variable", electronic.VARIABLE, electronic.variable)
 
-
-def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_address: bool) -> list[Proposal]:
+def proposals(text: str, position: int, style: Style) -> list[Proposal]:
     """All that text[position:] may begin with."""
     character = text[position]
-    may_be_address = has_address and not text[position - 1 : position].isalnum()
-    if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style, style.memory)):
-        return named[:1]
     if _STOP.match(text, position):
         return []
     if character.isalpha():
-        if not begins_word:
+        if is_within_word(text, position):
             return []
         found = lexical.of_words(text, position, style)
         shapes = _IN_LETTERS.at(text, position)
@@ -156,6 +150,11 @@ def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_
     return found
 
 
+def is_within_word(text: str, position: int) -> bool:
+    """Whether a letter is not the first of its word."""
+    return position > 0 and text[position - 1].isalpha() and text[position].isalpha()
+
+
 def _of_sign(text: str, position: int, sign: str) -> list[Proposal]:
     """What a sign says, and its first character where that is one, too."""
     stop = position + len(sign)
@@ -171,7 +170,10 @@ def _of_sign(text: str, position: int, sign: str) -> list[Proposal]:
 
 
 def _is_sign(text: str, start: int, stop: int) -> bool:
-    """Whether a sign may be said: a colon only against numbers, a stop against what is no space, too."""
+    """Whether a sign may be said: not amid other signs, a colon against numbers, a stop against what is no space."""
+    near = text[max(0, start - _NEAR) : stop + _NEAR]
+    if not any(map(str.isalnum, near)) and near.strip() != text[start:stop]:
+        return False
     if text[start] in ".:":
         around = beside(text, start, stop)
         return "9" in around or (text[start] == "." and around[1] == "a" and around[0] in "a)]")
@@ -179,10 +181,11 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
     return text[start:stop] != "-" or not ((ahead.islower() and behind.islower()) or "-" in (ahead, behind))
 
 
+_NEAR = 4  # characters
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(
     r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
-    rf"|{_STOP.pattern}"
+    rf"|{_STOP.pattern}|(?<![^\W_])(?<![^\W_].)(?<![^\W_]..)(?<![^\W_]...)(?:[^\w\s*•#](?!.{{0,3}}[^\W_])){{2,}}"
 )
-"""Spaces and words that may be read otherwise only if a table has them."""
+"""Spaces, signs far from words, and words that may be read otherwise only if a table has them."""
 SPECIAL = frozenset([*words.ENTRIES, *map(str.lower, (*words.ALONE, *CURRENCIES)), *SIGN_ROWS, "a", "am", "i"]) - {"."}
