@@ -118,16 +118,20 @@ class Recognizer(Listener):
         decoder = decoder or self.decoder(head=head)
         return decoder(encoded_BSC, frames_B, hot_words=hot_words)
 
-    def decoder(self, options: DecodingOptions | None = None, *, head: Head = "auto") -> SearchDecoding:
+    def decoder(
+        self, options: DecodingOptions | None = None, *, head: Head = "auto", like: SearchDecoding | None = None
+    ) -> SearchDecoding:
         """What `decode` and `transcribe` decode with, if not greedily by the network alone.
 
-        A language model is of words, or of pieces where most of its words are pieces. Raises ConfigError for words or
-        files that cannot be used.
+        A language model is of words, or of pieces where most of its words are pieces; that of `like`, a decoder of this
+        method with the same one, is not read again. Raises ConfigError for words or files that cannot be used.
         """
         options = options or DecodingOptions()
         if (self.head if head == "auto" else head) == "ctc":
-            return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
-        return of_transducer(self.model.decoder_weights(), self.pieces, options, max_symbols=self.max_symbols)
+            log_probs = lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded)))  # noqa: E731
+            return of_ctc(log_probs, self.pieces, options, like=like)
+        weights = self.model.decoder_weights()
+        return of_transducer(weights, self.pieces, options, max_symbols=self.max_symbols, like=like)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""

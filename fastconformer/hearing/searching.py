@@ -15,7 +15,7 @@ import numpy as np
 
 import ctc
 from common.config import ConfigError
-from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of
+from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of, spelled_by
 from common.text.pieces import Pieces
 from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
 from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of, joined
@@ -56,7 +56,7 @@ class SearchDecoding:
         *,
         is_gradual: bool = True,
     ) -> None:
-        """`scorer`: what `language_of` makes of the options. `is_gradual`: whether it decodes frames as they come."""
+        """`scorer`: what `scorer_of` makes of the options. `is_gradual`: whether it decodes frames as they come."""
         self.whole, self.pieces, self.options, self.scorer = decoding.whole, decoding.pieces, options, scorer
         self.in_parts = decoding if is_gradual else None
         """What decodes frames as they come, with `scorer_with`; None where all of them are needed."""
@@ -105,6 +105,10 @@ class SearchDecoding:
         found = self.whole(encoded_BSC, counts, [self.scorer_with(own) for own in words])
         return [own[0]._replace(alternatives=tuple(own[1:])) if own else NOTHING for own in found]
 
+    def spelled(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Those of `words` that the pieces can spell."""
+        return spelled_by(self.scorer, self.pieces.labels, words)
+
     def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
         """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
         if not hot_words:
@@ -125,11 +129,6 @@ class SearchDecoding:
             raise ConfigError(f"decoding: {error}") from None
 
 
-def language_of(pieces: Pieces, options: DecodingOptions) -> ctc.Scorer | None:
-    """What options know of the language. Raises ConfigError for words or files that cannot be used."""
-    return scorer_of(pieces.labels, options) if options.knows_language else None
-
-
 def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> float:
     """How much of a transducer's internal language model is taken off, where `scorer` has one that takes its place."""
     if scorer is None or scorer.ngram is None:
@@ -140,16 +139,22 @@ def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> f
 
 
 def of_transducer(
-    weights: DecoderWeights, pieces: Pieces, options: DecodingOptions, *, max_symbols: int = 10, threads: int = 0
+    weights: DecoderWeights,
+    pieces: Pieces,
+    options: DecodingOptions,
+    *,
+    max_symbols: int = 10,
+    threads: int = 0,
+    like: SearchDecoding | None = None,
 ) -> SearchDecoding:
     """By a transducer, on the CPU: a beam search, or greedily where there is no beam and one transcript is wanted.
 
-    `max_symbols` and `threads`: as `Decoder` takes them. Raises ConfigError for words or files that cannot be used, and
-    for a thorough search, which is one by CTC.
+    `max_symbols` and `threads`: as `Decoder` takes them; `like`: as for `scorer_of`. Raises ConfigError for words or
+    files that cannot be used, and for a thorough search, which is one by CTC.
     """
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
-    scorer, weights = language_of(pieces, options), arrays_of(weights)
+    scorer, weights = scorer_of(pieces.labels, options, like=like), arrays_of(weights)
     how: dict[str, Any] = {"max_symbols": max_symbols, "internal_weight": internal_weight_of(options, scorer)}
     if not options.beam and options.n_best == 1:
         decoder = Decoder(weights, DecoderOptions(**how), threads=threads)
@@ -159,13 +164,20 @@ def of_transducer(
     return SearchDecoding(BeamDecoding(search, pieces), options, scorer, is_gradual=search.is_native)
 
 
-def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
+def of_ctc(
+    log_probs: Callable[[Frames], np.ndarray],
+    pieces: Pieces,
+    options: DecodingOptions,
+    *,
+    like: SearchDecoding | None = None,
+) -> SearchDecoding:
     """By CTC: a beam search, thorough only if asked for: frames that come in parts are to give what the whole gives.
 
-    `log_probs` makes log_probs_BSV of frames. Raises ConfigError for words, files and options that cannot be used.
+    `log_probs` makes log_probs_BSV of frames; `like`: as for `scorer_of`. Raises ConfigError for words, files and
+    options that cannot be used.
     """
     refuse_internal_weight(options)
-    scorer = language_of(pieces, options)
+    scorer = scorer_of(pieces.labels, options, like=like)
     beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=bool(options.thorough))
 
     return SearchDecoding(CTCBeamDecoding(log_probs, pieces, beam), options, scorer, is_gradual=not beam.thorough)

@@ -60,7 +60,9 @@ class PieceRecognizer:
             self.keep = keeper_of(facts)
             self.frames(0)  # which computes with the facts that are left
 
-    def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
+    def decoder(
+        self, options: DecodingOptions | None = None, *, like: SearchDecoding | None = None
+    ) -> SearchDecoding | None:
         """What `stream` decodes with, if not greedily by the network alone, as `fastconformer.Recognizer.decoder`.
 
         Raises ConfigError for words or files that cannot be used and for a thorough search of a transducer, ModelError
@@ -71,10 +73,10 @@ class PieceRecognizer:
             return None
         if self._decoder is not None:
             own = self._decoder.decoder
-            return of_transducer(own.weights, self.pieces, options, threads=own.threads)
+            return of_transducer(own.weights, self.pieces, options, threads=own.threads, like=like)
         if "log_probs_BSV" not in self.network.outputs:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
-        return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options)
+        return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options, like=like)
 
     def spelling(self, language: Language | None = None) -> "Spelling":
         """What writes references and transcripts alike, as the model's own command does."""
