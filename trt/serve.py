@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+import uvicorn
 from tyro.conf import arg
 
 from common import config
@@ -33,23 +34,18 @@ from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from trt.facts import ModelError
 from trt.runtime import loading
-from trt.serving.admission.limits import Limits, SelfTestError, give_memory_back
-
-try:
-    import uvicorn
-
-    from trt.serving.admission.connections import impatient, sockets
-    from trt.serving.gateway import Gateway, GatewaySettings
-    from trt.serving.streams.wyoming import Wyoming
-    from trt.serving.transcribing.languages import code_of
-    from trt.serving.triton.program import Served, Triton
-    from trt.serving.web import add_page
-except ImportError as error:
-    raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
 from trt.serving import models
+from trt.serving.admission.connections import impatient, sockets
+from trt.serving.admission.limits import Limits, SelfTestError, give_memory_back
+from trt.serving.gateway import Gateway, GatewaySettings
+from trt.serving.streams.wyoming import Wyoming
+from trt.serving.transcribing.languages import code_of
+from trt.serving.triton.program import Served, Triton
+from trt.serving.web import add_page
 
 # How long the thread that speaks HTTP waits for one that computes in Python: it does so several times for an answer.
 SWITCH_SECONDS = 5e-4
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServeConfig:

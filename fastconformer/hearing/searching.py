@@ -18,7 +18,7 @@ from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of, spelled_by
 from common.text.pieces import Pieces
 from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
-from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of, joined
+from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of, joined
 from fastconformer.transducer.beam import BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.decoder_state import DecodingState
@@ -67,7 +67,9 @@ class SearchDecoding:
         """`batch` utterances before their first frames."""
         return GatheredFrames(frames=[0] * batch, parts=[[] for _ in range(batch)])
 
-    def end(self, progress: GatheredFrames, *, hot_words: Sequence[Iterable[str]] | None = None) -> list[Hypothesis]:
+    def end(
+        self, progress: GatheredFrames, *, hot_words: Sequence[Iterable[str]] | None = None
+    ) -> list[PieceHypothesis]:
         """What is in the utterances, all of whose frames have come."""
         longest = max(progress.frames, default=0)
         if not longest:
@@ -85,7 +87,7 @@ class SearchDecoding:
         *,
         progress: GatheredFrames | None = None,
         hot_words: Sequence[Iterable[str]] | None = None,
-    ) -> list[Hypothesis]:
+    ) -> list[PieceHypothesis]:
         """The best hypothesis of every utterance, with the others as its `alternatives`; with `progress`, at its `end`.
 
         `hot_words`: words or phrases of each utterance, besides those of the options. Raises ConfigError for words that
@@ -198,16 +200,18 @@ class CTCBeamDecoding:
         ]
         return DecodingState(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
 
-    def whole(self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]) -> list[list[Hypothesis]]:
+    def whole(
+        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]
+    ) -> list[list[PieceHypothesis]]:
         """The best hypotheses of every utterance, best first."""
-        found: list[list[Hypothesis]] = []
+        found: list[list[PieceHypothesis]] = []
         for log_probs_SV, count, scorer in zip(self.log_probs(encoded_BSC), counts, scorers, strict=True):
             how: dict[str, Any] = {"blank": self.pieces.blank, "scorer": scorer, "options": self.options}
             (hypotheses,) = ctc.beam_search(log_probs_SV[None, :count], [count], **how)
             found.append([_of_ctc(one, log_probs_SV[:count], self.pieces) for one in hypotheses])
         return found
 
-    def end(self, progress: DecodingState) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[PieceHypothesis]:
         """What has not been given yet of utterances that end here, with its score and alternatives."""
         ends = []
         for stream in progress.streams:
@@ -217,7 +221,7 @@ class CTCBeamDecoding:
             ends.append(best._replace(alternatives=tuple(others)))
         return ends
 
-    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[Hypothesis]:
+    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[PieceHypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
         counts = [int(count) for count in frames_B]
         log_probs_BSV = self.log_probs(encoded_BSC) if any(counts) else np.zeros((len(counts), 0, len(self.pieces)))
@@ -225,7 +229,7 @@ class CTCBeamDecoding:
         rows = zip(progress.streams, log_probs_BSV, counts, strict=True)
         return [self._hypothesis(stream.settle(own_SV[:count])) for stream, own_SV, count in rows]
 
-    def _hypothesis(self, found: ctc.Labels) -> Hypothesis:
+    def _hypothesis(self, found: ctc.Labels) -> PieceHypothesis:
         lengths = [end - start for start, end in zip(found.start_frames, found.end_frames, strict=True)]
         decoded = DecodedLabels(
             found.labels,
@@ -237,7 +241,7 @@ class CTCBeamDecoding:
         return hypothesis_of(decoded, self.pieces)
 
 
-def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> Hypothesis:
+def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> PieceHypothesis:
     spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
     finite_SV = np.maximum(log_probs_SV, np.finfo(np.float32).min)  # 0 times the logarithm of 0 is to be 0
     entropy_S = -(np.exp(finite_SV) * finite_SV).sum(1)
@@ -258,7 +262,7 @@ def decode_parts(
     pieces: Pieces,
     *,
     hot_words: tuple[str, ...] = (),
-) -> Hypothesis:
+) -> PieceHypothesis:
     """What is in one utterance whose frames [S, C] come in parts, by `decoder`; where there is none, by `greedy`.
 
     In little memory however many there are, unless the decoder wants all of them.
