@@ -14,11 +14,12 @@ from trt.client.load import load
 
 
 class ClientClip(NamedTuple):
-    """A recording to ask for: its bytes, its name, its length in seconds."""
+    """A recording to ask for: its bytes, its name, its length in seconds, what is said in it where that is known."""
 
     content: bytes
     name: str
     seconds: float
+    reference: str | None = None
 
 
 class ClientMeasurement(NamedTuple):
