@@ -68,11 +68,12 @@ def main(cfg: LoadConfig) -> int:
 
 
 class ClientClip(NamedTuple):
-    """A recording to ask for: its bytes, its name, its length in seconds."""
+    """A recording to ask for: its bytes, its name, its length in seconds, what is said in it where that is known."""
 
     content: bytes
     name: str
     seconds: float
+    reference: str | None = None
 
 
 class ClientMeasurement(NamedTuple):

@@ -158,7 +158,7 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
     try:
         with ended_by_the_user():
             yield
-    except (*expected, ModuleNotFoundError) as error:
+    except Exception as error:
         told = _told(error) if isinstance(error, expected) else starting.what_to_install(error)
         if not told:
             raise

@@ -16,7 +16,7 @@ from common.runs.checkpoint import CheckpointError, load
 from common.text.dictionary import WORD_END
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import naming
-from wav2vec2.checkpoints.imported import Imported, checked
+from wav2vec2.checkpoints.imported import DescribedWeights, checked
 from wav2vec2.network.config import ModelConfig
 
 
@@ -36,7 +36,7 @@ def folder_of(path: Path) -> Path | None:
     return path.parent if named and (path.parent / "config.json").is_file() else None
 
 
-def read(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> Imported:
+def read(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> DescribedWeights:
     """The model in `folder`; `labels`, `target_lang`, `head` as for `reading.read`. Raises CheckpointError."""
     described = read_config(folder)
     architecture = described.architecture

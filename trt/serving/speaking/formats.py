@@ -12,7 +12,7 @@ import soundfile
 import soxr
 
 from common.audio.containers import can_decode
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 
 Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac"]
 MEDIA: dict[Format, str] = {

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import functools
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -21,13 +22,12 @@ from common.recognition.long_sound import LongSound
 from common.recognition.pauses import SoundStretch, between, stretches
 from common.recognition.transcripts import Transcript, Word, text_of
 from trt.facts import ModelError
+from trt.serving.admission.forms import File
+from trt.serving.admission.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
 from trt.serving.batching import Batcher, Workers
-from trt.serving.favoured import Favoured
-from trt.serving.forms import File
-from trt.serving.languages import code_of
-from trt.serving.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
-from trt.serving.models import Ears, Sound, WantedText
+from trt.serving.models import Ears, Favoured, Sound, WantedText
+from trt.serving.transcribing.languages import code_of
 
 # What is decoded by the thread that speaks HTTP: a millisecond for most, 15 for Opus, where the way to another thread
 # and back takes one, and as much again of the network's, which waits for Python's lock.
@@ -80,6 +80,7 @@ class Hearing:
     ):
         self.ears, self.workers, self._limits, self._metrics = ears, workers, limits, metrics
         self._decoders = dict[Favoured, Any]()
+        self._pools, self._lock = dict[str, Any](), threading.Lock()  # of streams that search, by their language model
         self._decodes_from = 0.0  # when the thread that speaks HTTP may decode again
         if engine is None:
             seen = functools.partial(metrics.observe, "speech_batch_size", "Recordings per batch.", bounds=SIZES)
@@ -95,12 +96,9 @@ class Hearing:
 
     @functools.cached_property
     def pool(self) -> Any:
-        """The streams of a recogniser that hears such; None of any other, and of a search that hears whole ones."""
+        """The streams of a recogniser that hears such; None of any other, and of a search that hears whole ones. For
+        the event loop alone."""
         return self._pool(self.ears.decoder)
-
-    @functools.cached_property
-    def _favouring_pool(self) -> Any:
-        return self._pool(self.ears.decoder or self.ears.asr.decoder())
 
     def _pool(self, decoder: Any) -> Any:
         if hasattr(self.ears.asr, "pool"):
@@ -114,20 +112,25 @@ class Hearing:
         return getattr(self.pool, "bytes_per_stream", 0)
 
     def session(self, favoured: Favoured = NOBODY) -> Any:
-        """A stream. Raises RequestError for keywords that cannot be spelled; of a prompt they are left out."""
-        if not (favoured.keywords or favoured.prompt):
-            return self.pool.session()
-        pool, spelled = self._favouring_pool, list[str]()
+        """A stream; None where what is asked for is found in whole recordings alone. For any thread.
+
+        Raises RequestError for keywords that cannot be spelled; of a prompt they are left out.
+        """
+        words, decoder = favoured.keywords + favoured.prompt, self.ears.decoder_of(favoured.language_model)
+        if decoder is self.ears.decoder and (decoder is not None or not words):
+            pool = self.pool
+        else:
+            with self._lock:  # two threads would make one each
+                if favoured.language_model not in self._pools:
+                    self._pools[favoured.language_model] = self._pool(decoder or self.ears.asr.decoder())
+            pool = self._pools[favoured.language_model]
+        if pool is None or not words:
+            return pool and pool.session()
         try:
-            for word in favoured.keywords:
-                pool.decoder.scorer_with((word,))
+            pool.decoder.scorer_with(favoured.keywords)
         except ConfigError as error:
             raise RequestError(400, f"keywords: {error}", param="keywords", code="invalid_value") from None
-        for word in favoured.prompt:
-            with contextlib.suppress(ConfigError):
-                pool.decoder.scorer_with((word,))
-                spelled.append(word)
-        return pool.session(hot_words=(*favoured.keywords, *spelled))
+        return pool.session(hot_words=(*favoured.keywords, *pool.decoder.spelled(favoured.prompt)))
 
     def start(self) -> None:
         """Within a running event loop."""
@@ -141,38 +144,32 @@ class Hearing:
         self, source: str = "", target: str = "", assumed: str = "", favoured: Favoured = NOBODY
     ) -> WantedText:
         """What is to be written of a recording, and how; languages as `told`. Raises RequestError."""
-        told, asr = self.told(source, target, assumed), self.ears.asr
+        told = self.told(source, target, assumed)
+        self.check(favoured)
         if favoured == NOBODY:
             return WantedText(told)
-        if not hasattr(asr, "decoder") or self.ears.is_prompted or getattr(asr, "decodes", False):
+        if not self.ears.can_search:
             if not favoured.keywords and not favoured.beam:
                 return WantedText(told)  # a prompt may have no effect
-            message = "keywords and beam: this model takes none; its decoder writes freely, or is in its file"
+            message = "keywords and beam: this model takes none; its decoder is in its file, or in Triton"
             raise RequestError(400, message, param="keywords", code="invalid_value")
-        found = self._decoders.pop(favoured, None) or await self._favouring(favoured)
+        found = self._decoders.pop(favoured, None)
+        try:
+            found = found or await self.workers(functools.partial(self.ears.decoder_with, favoured))
+        except (ConfigError, ModelError) as error:
+            raise RequestError(400, f"keywords, beam: {error}", param="keywords", code="invalid_value") from None
         self._decoders[favoured] = found
         if len(self._decoders) > MOST_DECODERS:
             del self._decoders[next(iter(self._decoders))]
         return WantedText(told, found)
 
-    async def _favouring(self, favoured: Favoured) -> Any:
-        """What decodes so, made by workers; words of a prompt that the labels cannot spell are left out."""
-
-        async def made(*words: str) -> Any:
-            return await self.workers(functools.partial(self.ears.decoder_with, words, favoured.beam))
-
-        keywords, prompt = favoured.keywords, favoured.prompt
-        with contextlib.suppress(ConfigError):
-            return await made(*keywords, *prompt)
-        spelled = list[str]()
-        for word in prompt:
-            with contextlib.suppress(ConfigError):
-                await made(word)
-                spelled.append(word)
-        try:
-            return await made(*keywords, *spelled)
-        except (ConfigError, ModelError) as error:
-            raise RequestError(400, f"keywords, beam: {error}", param="keywords", code="invalid_value") from None
+    def check(self, favoured: Favoured) -> None:
+        """Raises RequestError for a language model that there is not."""
+        known = self.ears.language_models
+        if favoured.language_model and favoured.language_model not in known:
+            expected = f"expected one of {', '.join(known)}" if known else "this model has none; see --language_models"
+            message = f"language_model {favoured.language_model[:40]!r}: {expected}"
+            raise RequestError(400, message, param="language_model", code="invalid_value")
 
     def told(self, source: str = "", target: str = "", assumed: str = "") -> dict[str, str]:
         """What a model of several languages is to write, by NeMo's keys: nothing for one that is not told.

@@ -17,12 +17,12 @@ from pydantic import BaseModel, Field, field_validator
 
 from fastpitch.front.planning import PlannedSentence
 from trt.runtime.sentences import Said, Saying
+from trt.serving.admission.limits import Budget, Limits, RequestError, SelfTestError, Taken
 from trt.serving.batching import Batcher, Workers
-from trt.serving.formats import MEDIA, WHOLE, Format, SoundTrack, rate_of
-from trt.serving.limits import Budget, Limits, RequestError, SelfTestError, Taken
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import ServedVoice
-from trt.serving.transcriptions import event
+from trt.serving.speaking.formats import MEDIA, WHOLE, Format, SoundTrack, rate_of
+from trt.serving.transcribing.transcriptions import event
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")

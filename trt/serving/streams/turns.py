@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from common.recognition.transcripts import Word
-from trt.serving.favoured import Favoured
-from trt.serving.hearing import Hearing
-from trt.serving.limits import RequestError, Taken
-from trt.serving.models import WantedText
+from trt.serving.admission.limits import RequestError, Taken
+from trt.serving.models import Favoured, WantedText
+from trt.serving.transcribing.hearing import Hearing
 
 
 class NewWords(NamedTuple):
@@ -84,9 +83,12 @@ class WholeTurn:
 
 async def begun(hearing: Hearing, taken: Taken, language: str, assumed: str, favoured: Favoured) -> Turn:
     """A turn, heard while it comes where the recogniser hears streams. Raises RequestError."""
+    hearing.check(favoured)
     if hearing.pool is not None:
         opened = functools.partial(hearing.session, favoured)
-        return StreamedTurn(await hearing.workers.soon(opened, len(favoured.keywords + favoured.prompt), 0))
+        session = await hearing.workers.soon(opened, favoured != Favoured(), 0)
+        if session is not None:
+            return StreamedTurn(session)
     return WholeTurn(hearing, taken, await hearing.wanted(language, "", assumed, favoured))
 
 

@@ -25,9 +25,10 @@ from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
 from common.audio.waveform import RATES
 from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript, Word, text_of
-from trt.serving.hearing import Hearing
-from trt.serving.limits import Limits, RequestError, Taken
-from trt.serving.samples import AT_ONCE, KINDS, SampleStream
+from trt.serving.admission.limits import Limits, RequestError, Taken
+from trt.serving.models import Favoured, WantedText
+from trt.serving.streams.samples import AT_ONCE, KINDS, SampleStream
+from trt.serving.transcribing.hearing import Hearing
 
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
 Content = TypeVar("Content", bytes, str | bytes)
@@ -167,11 +168,15 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
             rate, kind = _asked(socket)
             began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
             captions: Captions | StreamedCaptions
-            if hearing.pool is not None:
-                captions = StreamedCaptions(hearing.session(), hearing.ears.sample_rate)
+            favoured = Favoured(language_model=socket.query_params.get("language_model", ""))
+            hearing.check(favoured)
+            session = hearing.session(favoured) if hearing.pool is not None else None
+            if session is not None:
+                captions = StreamedCaptions(session, hearing.ears.sample_rate)
             else:
+                wanted = WantedText(decoder=hearing.ears.decoder_of(favoured.language_model))
                 captions = Captions(
-                    lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds),
+                    lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds, wanted),
                     hearing.ears.sample_rate,
                     keep=hearing.ears.keep,
                 )

@@ -7,8 +7,8 @@ import time
 import pytest
 from starlette.requests import Request
 
-from trt.serving.forms import MOST_FIELD_BYTES, File, Form, read_form
-from trt.serving.limits import RequestError
+from trt.serving.admission.forms import MOST_FIELD_BYTES, File, Form, read_form
+from trt.serving.admission.limits import RequestError
 
 
 def read(body: bytes, kind: str, cuts: list[int]) -> Form:

@@ -17,7 +17,7 @@ from benchmarks.serving_soak import running
 from trt.client.asking import Server, ServerError
 from trt.runtime.recognizer import Recognizer
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
 
 @pytest.mark.slow
 def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys, monkeypatch):
-    for name, seconds in (("REST", 2), ("WARM_UP", 2), ("PATIENCE", 1)):
+    for name, seconds in (("REST", 2), ("WARM_UP", 2), ("ELSEWHERE", 2), ("PATIENCE", 1)):
         monkeypatch.setattr(serving_soak, name, seconds)
     cfg = serving_soak.ServingSoakConfig(
         model=model, inputs=(clips[0].parent,), minutes=0.1, clients=2, attackers=1, huge_mb=110
@@ -139,5 +139,6 @@ def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys, monke
     serving_soak.main(cfg)
     told = capsys.readouterr().out
     assert "0 errors, 0 wrong" in told
+    assert "/health of an idle server in ms" in told
     assert "MB before" in told
     assert "!" not in told

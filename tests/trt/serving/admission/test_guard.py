@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from trt.serving.guard import Exchange, Guard, while_connected
-from trt.serving.limits import Budget, ClientGoneError, Limits, RequestError, give_memory_back
+from trt.serving.admission.guard import Exchange, Guard, while_connected
+from trt.serving.admission.limits import Budget, ClientGoneError, Limits, RequestError, give_memory_back
 from trt.serving.metrics import Metrics
 
 
 @pytest.mark.slow
 def test_memory_that_nobody_uses_goes_back_now_and_then_where_libc_can_do_that(monkeypatch):
-    monkeypatch.setattr("trt.serving.limits.TRIM_SECONDS", 0.01)
+    monkeypatch.setattr("trt.serving.admission.limits.TRIM_SECONDS", 0.01)
 
     async def twice() -> None:
         trimmed = asyncio.Semaphore(0)

@@ -15,8 +15,8 @@ from websockets.sync.client import connect
 from common.audio.vad import EnergyVad
 from tests.trt.serving.running import noise, pretended, served
 from trt.serve import ServeConfig
-from trt.serving.limits import Limits
-from trt.serving.samples import companded
+from trt.serving.admission.limits import Limits
+from trt.serving.streams.samples import companded
 
 RATE = 24_000
 COMPLETED = "conversation.item.input_audio_transcription.completed"
@@ -49,7 +49,7 @@ def live(request):
     if request.param == "streams":
         gateway.hearing.__dict__["pool"] = Streams()
     with pytest.MonkeyPatch.context() as patched, served(cfg, gateway) as running:
-        patched.setattr("trt.serving.realtime.best_vad", EnergyVad)  # to a network noise is no speech
+        patched.setattr("trt.serving.streams.realtime.best_vad", EnergyVad)  # to a network noise is no speech
         yield running
 
 
@@ -152,6 +152,19 @@ def test_a_client_commits_and_clears_turns_of_its_own(live, kind):
         assert (completed["item_id"], completed["usage"]["seconds"]) == (item, pytest.approx(3.0, abs=0.05))
         assert completed["transcript"]
     live.comes_to_rest()
+
+
+@pytest.mark.parametrize("model", ["gpt-live-transcribe", "gpt-realtime-whisper"])
+def test_of_models_without_turns_of_the_server_s_clients_commit_unless_they_ask_for_turns(live, model):
+    with session(live, transcription={"model": model, "languages": ["en"], "keywords": []}) as (ask, told):
+        ask("input_audio_buffer.append", audio=pcm(spoken(1.0)))
+        ask("input_audio_buffer.commit")
+        assert told(COMPLETED)["usage"]["seconds"] == pytest.approx(3.0, abs=0.05)
+        ask("session.update", session={"audio": {"input": {"turn_detection": {"type": "server_vad"}}}})
+        ask("session.update", session={"audio": {"input": {"transcription": {"model": model}}}})
+        ask("input_audio_buffer.append", audio=pcm(spoken(1.0)))
+        told("input_audio_buffer.speech_stopped")
+        assert told(COMPLETED)["usage"]["seconds"] < 2.5
 
 
 def test_what_a_session_cannot_do_is_an_error_event_and_it_goes_on(live):

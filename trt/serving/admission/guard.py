@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
-from trt.serving.limits import Budget, ClientGoneError, Limits, Places, RequestError, Taken
+from trt.serving.admission.limits import Budget, ClientGoneError, Limits, Places, RequestError, Taken
 from trt.serving.metrics import Metrics
 
 Message = MutableMapping[str, Any]

@@ -1,10 +1,10 @@
-"""Words to favour, as a request gives them: keywords, and what is unusual in a prompt."""
+"""How a request is to be searched: keywords, what is unusual in a prompt, a beam, a language model."""
 
 import re
 import statistics
-from typing import NamedTuple
 
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
+from trt.serving.models import Favoured
 
 MOST_WORDS, LONGEST_WORD = 64, 100  # words or phrases, and characters of each
 LONGEST_PROMPT = 1 << 16  # characters, which take milliseconds of the event loop
@@ -12,16 +12,7 @@ WIDEST_BEAM = 100
 LISTED_WORDS, PHRASE_WORDS = 2, 3  # between commas: in a list, in the middle of all, and of a phrase in one, at most
 
 
-class Favoured(NamedTuple):
-    """Words or phrases that a request favours, and the label sequences that its search keeps, 0 for the default."""
-
-    keywords: tuple[str, ...] = ()
-    prompt: tuple[str, ...] = ()
-    """Those of a prompt: what the labels cannot spell is left out."""
-    beam: int = 0
-
-
-def favoured_in(keywords: tuple[str, ...], prompt: str, beam: str = "") -> Favoured:
+def favoured_in(keywords: tuple[str, ...], prompt: str, beam: str = "", language_model: str = "") -> Favoured:
     """What is favoured by these fields of a request. Raises RequestError."""
     if len(keywords) > MOST_WORDS or max(map(len, keywords), default=0) > LONGEST_WORD:
         message = f"keywords: expected at most {MOST_WORDS}, of at most {LONGEST_WORD} characters"
@@ -32,7 +23,7 @@ def favoured_in(keywords: tuple[str, ...], prompt: str, beam: str = "") -> Favou
     if beam and not (beam.isdecimal() and len(beam) < 4 and 0 < int(beam) <= WIDEST_BEAM):
         message = f"beam {beam[:40]!r}: expected a number of label sequences from 1 to {WIDEST_BEAM}"
         raise RequestError(400, message, param="beam", code="invalid_value")
-    return Favoured(keywords, words_of(prompt), int(beam or 0))
+    return Favoured(keywords, words_of(prompt), int(beam or 0), language_model)
 
 
 def words_of(prompt: str) -> tuple[str, ...]:

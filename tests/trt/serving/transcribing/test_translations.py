@@ -6,6 +6,7 @@ from pathlib import Path
 import openai
 import pytest
 
+from common.recognition.decoding import DecodingOptions
 from tests.fastconformer.attention import references as golden
 from tests.trt.serving.running import pretended, served
 from trt.runtime import loading
@@ -86,6 +87,17 @@ def test_languages_that_the_model_does_not_know_are_refused(client, asked, messa
     with pytest.raises(openai.BadRequestError) as refused:
         client.audio.translations.create(model="whisper-1", file=golden.flacs()[0], extra_body=asked)
     assert message in refused.value.message
+
+
+def test_an_attention_decoder_favours_words_and_searches_with_a_beam(client, asr):
+    flacs, words = golden.flacs(), ("zzz", "qq")
+    decoder = asr.decoder(DecodingOptions(hot_words=words, beam=3))
+    for language in ("en", "de"):
+        alone = [each.text for each in asr.stream(flacs, source_language=language, decoder=decoder)]
+        asked = {"language": language, "keywords": list(words), "beam": 3}
+        found = [client.audio.transcriptions.create(model="whisper-1", file=f, extra_body=asked).text for f in flacs]
+        assert found == alone
+    assert alone != [each.text for each in asr.transcribe(flacs, source_language="de")]
 
 
 def test_a_model_without_prompts_does_not_translate():

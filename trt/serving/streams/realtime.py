@@ -21,20 +21,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.audio.vad import Turns, best_vad
 from common.recognition.transcripts import Word
-from trt.serving.favoured import favoured_in
-from trt.serving.hearing import Hearing
-from trt.serving.languages import check_languages
-from trt.serving.limits import Limits, RequestError, Taken
-from trt.serving.live import Incoming, said_to
-from trt.serving.samples import SampleStream
-from trt.serving.transcriptions import log_probs, usage
-from trt.serving.turns import NewWords, Turn, begun
+from trt.serving.admission.limits import Limits, RequestError, Taken
+from trt.serving.streams.live import Incoming, said_to
+from trt.serving.streams.samples import SampleStream
+from trt.serving.streams.turns import NewWords, Turn, begun
+from trt.serving.transcribing.favoured import favoured_in
+from trt.serving.transcribing.hearing import Hearing
+from trt.serving.transcribing.languages import check_languages
+from trt.serving.transcribing.transcriptions import log_probs, usage
 
 BYTES_PER_SECOND = 64_000  # of PCM at 24 kHz in base64
 IDLE_SECONDS = 300.0  # between two events of a client
 SAMPLES = {"audio/pcm": "s16le", "audio/pcmu": "mu-law", "audio/pcma": "a-law"}
 MOST_COMMAS = 1000  # of an event, whose parts take time
 SHORTEST_SECONDS = 0.1  # of sound that may be committed
+# Models of OpenAI's without turns of the server's: their clients leave turn_detection out, and commit.
+COMMITTED = ("gpt-live-transcribe", "gpt-realtime-whisper")
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
@@ -59,8 +61,15 @@ class Transcription(BaseModel):
 
     model: str = ""
     language: str = ""
+    languages: list[str] = Field(default_factory=list)
     prompt: str = ""
     keywords: list[str] = Field(default_factory=list)
+    language_model: str = ""
+
+    @property
+    def spoken(self) -> list[str]:
+        """The languages that it names."""
+        return [self.language] if self.language else self.languages
 
 
 class AudioInput(BaseModel):
@@ -88,6 +97,7 @@ class RealtimeSession:
         self._hearing, self._tell, self._limits, self._taken = hearing, send, limits, taken
         self._language, self._find = language, find
         self.settings, self._include = AudioInput(), list[str]()
+        self._detects = False  # whether the client has said how turns end
         self._rate = hearing.ears.sample_rate
         self._item, self._previous = "", ""
         self._turn: Turn | None = None
@@ -178,9 +188,12 @@ class RealtimeSession:
             where = ".".join(["session.audio.input", *map(str, first["loc"])])
             raise RequestError(400, f"{where}: {first['msg']}", param=where, code="invalid_value") from None
         asked = settings.transcription
+        detects = self._detects or "turn_detection" in changes
+        if not detects:
+            settings.turn_detection = None if asked.model.startswith(COMMITTED) else TurnDetection()
         hearing = self._hearing if asked.model == self.settings.transcription.model else self._find(asked.model)
-        check_languages((asked.language,) if asked.language else (), hearing.ears.languages or (self._language,))
-        favoured_in(tuple(asked.keywords), asked.prompt)
+        check_languages(asked.spoken, hearing.ears.languages or (self._language,))
+        hearing.check(favoured_in(tuple(asked.keywords), asked.prompt, language_model=asked.language_model))
         if hearing is not self._hearing:
             if self._turn is not None:
                 raise RequestError(
@@ -193,6 +206,7 @@ class RealtimeSession:
         if is_other and self._turn is not None and settings.turn_detection is not None:
             await self._finish()  # what looks for turns from here on knows of none that has begun
         self.settings, self._hearing, self._rate = settings, hearing, hearing.ears.sample_rate
+        self._detects = detects
         if isinstance(include := given.get("include"), list):
             self._include = [str(each) for each in include]
         if is_other:
@@ -235,8 +249,9 @@ class RealtimeSession:
     async def _open(self) -> None:
         self.close()
         asked = self.settings.transcription
-        favoured = favoured_in(tuple(asked.keywords), asked.prompt)
-        self._turn = await begun(self._hearing, self._taken, asked.language, self._language, favoured)
+        favoured = favoured_in(tuple(asked.keywords), asked.prompt, language_model=asked.language_model)
+        language = asked.spoken[0] if len(asked.spoken) == 1 else ""
+        self._turn = await begun(self._hearing, self._taken, language, self._language, favoured)
 
     async def _hear(self, samples_N: np.ndarray) -> None:
         if not len(samples_N):

@@ -14,8 +14,8 @@ from tests.trt.serving.running import noise, pretended, served
 from trt.client.asking import ServerError
 from trt.client.streaming import captions, in_real_time
 from trt.serve import ServeConfig
-from trt.serving.limits import Limits
-from trt.serving.live import Captions, LiveOptions
+from trt.serving.admission.limits import Limits
+from trt.serving.streams.live import Captions, LiveOptions
 
 RATE = 100
 SPOKEN = [Word(f"w{i}", 0.7 * i + 0.1, 0.7 * i + 0.6, 1.0) for i in range(60)]
@@ -177,7 +177,7 @@ def test_what_is_no_sound_is_refused(server, query, sent, message):
 
 
 def test_a_recogniser_that_fails_is_told_to_the_client_and_logged(server, monkeypatch, caplog):
-    async def fails(samples_N, name, due):
+    async def fails(*given):
         raise RuntimeError("the network is broken")
 
     monkeypatch.setattr(server.gateway.hearing, "hear", fails)

@@ -21,8 +21,8 @@ from websockets.sync.client import connect
 from benchmarks.serving_attacks import CRUMBS
 from tests.trt.serving.running import form, noise, pretended, served
 from trt.serve import ServeConfig
+from trt.serving.admission.limits import Budget, BusyError, Limits, RateError, Taken
 from trt.serving.batching import Workers
-from trt.serving.limits import Budget, BusyError, Limits, RateError, Taken
 
 SSML = "<speak>One. {}Two.</speak>"
 BREAK = '<break time="10s"/>'

@@ -8,10 +8,11 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from common.recognition import subtitles
 from common.recognition.transcripts import Transcript, Word, text_of
+from trt.serving.admission.forms import File, Form
+from trt.serving.admission.limits import RequestError
 from trt.serving.batching import Workers
-from trt.serving.favoured import Favoured, favoured_in
-from trt.serving.forms import File, Form
-from trt.serving.limits import RequestError
+from trt.serving.models import Favoured
+from trt.serving.transcribing.favoured import favoured_in
 
 Format = Literal["json", "text", "verbose_json", "srt", "vtt"]
 MEDIA = {
@@ -73,7 +74,9 @@ def asked(form: Form, *, is_translation: bool = False) -> TranscriptionRequest:
         granularities=_all_of(form, "timestamp_granularities", GRANULARITIES),
         has_log_probs="logprobs" in _all_of(form, "include", ("logprobs",)),
         languages=tuple(each for name in ("language", "languages") for each in _several(form, name)),
-        favoured=favoured_in(_several(form, "keywords"), _last(form, "prompt", ""), _last(form, "beam", "")),
+        favoured=favoured_in(
+            _several(form, "keywords"), *(_last(form, name, "") for name in ("prompt", "beam", "language_model"))
+        ),
         target=(_last(form, "to", "") or "en") if is_translation else "",
     )
 

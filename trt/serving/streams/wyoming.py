@@ -18,13 +18,13 @@ import numpy as np
 from common.audio import waveform
 from fastpitch.front.sentences import sentences
 from fastpitch.front.ssml import MarkedSpan
-from trt.serving import speech
-from trt.serving.favoured import favoured_in
-from trt.serving.hearing import Hearing
-from trt.serving.languages import check_languages, code_of
-from trt.serving.limits import Budget, Limits, Places, RequestError, Taken
-from trt.serving.samples import AT_ONCE, SampleStream
-from trt.serving.turns import NewWords, Turn, begun
+from trt.serving.admission.limits import Budget, Limits, Places, RequestError, Taken
+from trt.serving.speaking import speech
+from trt.serving.streams.samples import AT_ONCE, SampleStream
+from trt.serving.streams.turns import NewWords, Turn, begun
+from trt.serving.transcribing.favoured import favoured_in
+from trt.serving.transcribing.hearing import Hearing
+from trt.serving.transcribing.languages import check_languages, code_of
 
 LONGEST_LINE = 1 << 16
 MOST_BYTES = 1 << 22  # of one event

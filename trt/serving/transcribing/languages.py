@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 
 _NAMES = (
     "af:afrikaans ar:arabic az:azerbaijani be:belarusian bg:bulgarian bs:bosnian ca:catalan cs:czech cy:welsh "

@@ -6,7 +6,7 @@ Legend: N samples, C channels.
 import numpy as np
 import soxr
 
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 
 AT_ONCE = 1 << 14  # bytes that are resampled on the event loop
 

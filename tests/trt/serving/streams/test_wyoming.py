@@ -16,8 +16,8 @@ from wyoming.tts import Synthesize, SynthesizeVoice
 from tests.trt.serving.running import noise, served
 from trt.runtime.recognizer import Recognizer
 from trt.serve import ServeConfig, build
-from trt.serving.limits import Limits
-from trt.serving.wyoming import Wyoming
+from trt.serving.admission.limits import Limits
+from trt.serving.streams.wyoming import Wyoming
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def event_bytes(event: Event) -> bytes:
 
 
 def test_more_clients_than_there_may_be_are_told_to_come_again_and_silent_ones_are_left(jasper, monkeypatch):
-    monkeypatch.setattr("trt.serving.wyoming.IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("trt.serving.streams.wyoming.IDLE_SECONDS", 0.5)
 
     async def talk():
         gateway = build(ServeConfig(asr=jasper.with_suffix(".onnx"), limits=Limits(max_queue=2, client_share=1.0)))

@@ -21,9 +21,9 @@ import soundfile
 
 from tests.trt.serving.running import Served, form, noise, served
 from trt.serve import ServeConfig, build, read_keys
-from trt.serving.limits import Budget, BusyError, Limits, SelfTestError
+from trt.serving.admission.limits import Budget, BusyError, Limits, SelfTestError
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 LIMITS = Limits(max_body_mb=2, max_seconds=60, max_queue=4, client_seconds=0.7)
 
 

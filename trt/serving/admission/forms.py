@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 
 Asked = TypeVar("Asked", bound=BaseModel)
 MOST_PARTS = 64  # of a form: OpenAI's have a dozen
