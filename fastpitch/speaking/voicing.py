@@ -44,17 +44,8 @@ class Voice:
 
     def __init__(self, vocoder: Vocoder, config: VoicingConfig | None = None):
         self.vocoder, self.config = vocoder, config or VoicingConfig()
+        self.sample_rate, self.hop_samples = vocoder.sample_rate, vocoder.hop_samples
         self._speak = Denoiser(vocoder, self.config.denoising) if self.config.denoising else vocoder
-
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the sound, in Hz."""
-        return self.vocoder.sample_rate
-
-    @property
-    def hop_samples(self) -> int:
-        """Samples per frame."""
-        return self.vocoder.hop_samples
 
     def whole(self, mels: Sequence[Tensor], gains: Sequence[Gain] = ()) -> list[np.ndarray]:
         """The sound, float32 [N], of each of several mel spectrograms [M, T]. Raises VocoderError."""

@@ -104,29 +104,16 @@ class Vocoder(StreamedSound):
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
     ):
-        """`name`, in messages, is where it comes from."""
+        """`name`, in messages, is where it comes from. `context_frames` is as the generator's."""
         self.name, self.features, self.delay_samples = name or type(generator).__name__, features, delay_samples
+        self.sample_rate, self.hop_samples = features.sample_rate, features.hop_samples
+        self.context_frames = generator.context_frames
         self.device, self.precision = torch.device(device), precision
         if isinstance(generator, HifiganGenerator) and self.device.type == "cpu" and is_faster_fused(generator):
             generator = FusedHifigan(generator)
         elif isinstance(generator, Waveglow) and self.device.type == "cpu":
             generator = FusedWaveglow(generator)
         self.generator = cast_for_inference(generator.to(self.device), precision)
-
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the audio, in Hz."""
-        return self.features.sample_rate
-
-    @property
-    def hop_samples(self) -> int:
-        """Samples of audio per frame."""
-        return self.features.hop_samples
-
-    @property
-    def context_frames(self) -> int:
-        """Frames on either side of its own that a sample of audio depends on."""
-        return self.generator.context_frames
 
     def __call__(self, mel_BMT: Tensor, frames_B: Tensor | None = None, *, sigma: float = 0.0, seed: int = 0) -> Tensor:
         """Audio [B, T hop], float32 on the vocoder's device: of each utterance the same as if it were alone.
