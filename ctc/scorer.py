@@ -118,6 +118,10 @@ class Scorer:
         other.phrases, other._parts = self._phrases(hot_words), None
         return other
 
+    def spells(self, word: str) -> bool:
+        """Whether the labels can spell a word or phrase, in capitals or not as they are."""
+        return bool(word.strip() and self._labels_of(self._in_form(self._in_case(word))))
+
     def _phrases(self, hot_words: Mapping[str, float]) -> Phrases | None:
         if not isinstance(hot_words, Mapping):
             found = type(hot_words).__name__
