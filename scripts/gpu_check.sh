@@ -105,12 +105,12 @@ copy_rows() {
   done
 }
 
-# slow_rows: lines for rows measured here that are slower than what they are compared with.
-slow_rows() {
+# compared [--published]: lines for rows measured here that are slower than what they are compared with, or beside published ones.
+compared() {
   local file
   for file in benchmarks/results/*.jsonl; do
     [ ! -e "$file" ] || tail -n "+$((${rows_before[$file]:-0} + 1))" "$file"
-  done | "$python" scripts/gpu_slow.py || true
+  done | "$python" scripts/gpu_slow.py "$@" || true
 }
 
 # run_step NAME LIMIT ARGUMENTS: adds a line to the summary.
@@ -141,7 +141,8 @@ for step in "${steps[@]}"; do
 done
 echo "gpu_check: docs/gpu_model.md says what A100, H100 and L4 should need, beside published times"
 printf '%s\n' "gpu_check:" "${summary[@]}"
-slow="$(slow_rows)"
+compared --published
+slow="$(compared)"
 [ -z "$slow" ] || printf '%s\n' "slower than what it is compared with:" "$slow"
 if [ $failed = 1 ] || [ -n "$slow" ]; then
   echo "to report: the lines above, what the failed steps printed, the output of nvidia-smi, and $("$python" -c \
