@@ -1,8 +1,8 @@
 """Which tests are slow, by measuring: `python -m pytest -p tests.measured [FILES]`, in one process, writes it down.
 
-`tests/slow.txt` has the names of tests that take more than `SLOW` seconds of a processor, children included, in the mean
-of all that are called so; `tests/conftest.py` marks them. What was slow stays so until it takes less than half of that,
-for machines differ. Of tests that a run leaves out nothing changes.
+`tests/slow.txt` has the names of tests that take more than `SLOW` seconds of a processor, children included, in the
+mean of all that are called so; `tests/conftest.py` marks them. What was slow stays so until it takes less than half of
+that, for machines differ. Of tests that a run leaves out nothing changes.
 """
 
 import resource

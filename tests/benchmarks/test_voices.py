@@ -29,7 +29,6 @@ def corpus(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(corpus, monkeypatch, capsys):
     heard = []
 
@@ -54,7 +53,6 @@ def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(
     assert [row["side"] for row in rows] == ["recordings", "Griffin-Lim", "light"]
 
 
-@pytest.mark.slow
 def test_a_vocoder_that_takes_pitch_is_a_side_with_it_too(corpus, monkeypatch, capsys):
     monkeypatch.setattr(voices, "JUDGES", ())
     monkeypatch.setattr(judges, "is_there", lambda package: False)

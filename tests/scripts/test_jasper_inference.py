@@ -53,7 +53,6 @@ def librispeech(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 def test_the_scripts_run_and_two_processes_find_what_one_finds(librispeech, tmp_path):
     checkpoint = save_tiny(tmp_path / "tiny.pt")
     data = {"CHECKPOINT": str(checkpoint), "DATA_DIR": str(librispeech), "DATASET": "dev-clean", "CPU": "true"}

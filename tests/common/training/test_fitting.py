@@ -31,7 +31,6 @@ def with_memory(monkeypatch, module, samples: int, *, by=torch.OutOfMemoryError)
     return tried
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("module", "toy"), MODULES, ids=["jasper", "fastconformer"])
 def test_the_budget_is_what_fits_and_is_stored(monkeypatch, tmp_path, module, toy):
     corpus = runs.write_corpus(tmp_path / "corpus")

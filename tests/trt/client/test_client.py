@@ -69,7 +69,6 @@ def test_samples_of_a_pipe_are_streamed(server, monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.slow
 def test_many_clients_are_measured_and_none_gets_another_s_answer(server, jasper, clips, capsys):
     cfg = ClientConfig(
         action="measure",
@@ -278,7 +277,6 @@ def test_a_percentile_is_one_of_the_values():
     assert percentile([1.0, 2.0, 10.0], 99) == 10.0
 
 
-@pytest.mark.slow
 def test_it_needs_no_torch():
     code = "import sys; sys.modules['torch'] = None; import trt.client"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
