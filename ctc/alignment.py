@@ -204,6 +204,9 @@ def _viterbi(
             targets, frames, lengths = map(torch.from_numpy, (targets_BU, frames_B, lengths_B))
             found = _cuda_decode.viterbi(log_probs_BSV, targets, frames, lengths, blank)
             return Spans(*(tensor.cpu().numpy() for tensor in found))
+        _library.warn_slow(
+            "ctc.align", _cuda_library.why_missing(log_probs_BSV.device), computes_in="C++ on the processor"
+        )
     scores_BSV, library = on_host(log_probs_BSV), _native.load()
     if library is None:
         _library.warn_slow("ctc.align", computes_in="numpy")
