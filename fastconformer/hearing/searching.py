@@ -153,8 +153,8 @@ def of_transducer(
 ) -> SearchDecoding:
     """By a transducer: a beam search, on the CPU, or greedily where there is no beam and one transcript is wanted.
 
-    `max_symbols`, `precision` and `threads`: as `Decoder` takes them; `like`: as for `scorer_of`. Raises ConfigError for
-    words or files that cannot be used, and for a thorough search, which is one by CTC.
+    `max_symbols`, `precision` and `threads`: as `Decoder` takes them; `like`: as for `scorer_of`. Raises ConfigError
+    for words or files that cannot be used, and for a thorough search, which is one by CTC.
     """
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
