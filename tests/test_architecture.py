@@ -14,6 +14,7 @@ LINES = 6
 # schema and help (docs/architecture.md); signatures with their docstrings, which are alike where the same is asked.
 ARGUED = {
     ("fastconformer/train.py", "jasper/train.py"): "each `main` shows the whole of its training on one page",
+    ("fastpitch/train.py", "jasper/train.py"): "likewise",
     ("fastpitch/inference.py", "trt/speak.py"): "what a phrase says, handed to two methods of two packages",
 }
 
