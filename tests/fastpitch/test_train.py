@@ -12,7 +12,6 @@ from common import config
 from common.audio import waveform
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
-from common.data.manifest import ManifestError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import write_tensor
@@ -124,14 +123,6 @@ def test_a_text_that_cannot_be_spoken_names_the_clip(tmp_path):
     with_clip(root, "ODD", "one ☃ two", np.full(16000, 0.1, np.float32))
     with pytest.raises(LoadingError, match="utterance ODD: '☃'"):
         main(toy_config(root, tmp_path / "run"))
-
-
-def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
-    cfg = toy_config(tmp_path, tmp_path / "run")
-    with pytest.raises(
-        ManifestError, match="no utterance to train on: none is named; name manifests with --data.train"
-    ):
-        main(replace(cfg, data=replace(cfg.data, train=())))
 
 
 def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_path):
