@@ -47,7 +47,6 @@ def trained(script: str, python: Path, **variables: str) -> PretrainConfig | Fin
     return config.parse_flags(cls, config.load(cls, REPOSITORY / given[2]), given[3:], description="")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", RECIPES)
 def test_an_update_sees_as_much_as_published_and_learns_as_fast(python, script):
     sub_batches, samples, rate = RECIPES[script]

@@ -2,12 +2,12 @@
 
 import re
 
+from common.text.english.characters import prepared
 from common.text.english.electronic import MARKS
 from common.text.english.reader import spoken_as
 from common.text.english.say import MONTHS, in_full
 from common.text.english.style import Style
 from common.text.english.words import SYMBOLS
-from common.text.normalize import prepared
 from common.text.numbers import digits, ordinal, year
 
 _CHARACTERS = ("characters", "spell-out", "verbatim")

@@ -278,7 +278,6 @@ def test_a_percentile_is_one_of_the_values():
     assert percentile([1.0, 2.0, 10.0], 99) == 10.0
 
 
-@pytest.mark.slow
 def test_it_needs_no_torch():
     code = "import sys; sys.modules['torch'] = None; import trt.client"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)

@@ -56,7 +56,6 @@ def test_what_cannot_be_counted_is_told(measured, tmp_path):
         throughput.main(ThroughputConfig(run=tmp_path / "no"))
 
 
-@pytest.mark.slow
 def test_the_log_of_a_run_can_be_counted(tmp_path, corpus):
     finetune.main(finetune_config(corpus, tmp_path / "run", data={"validation": ()}, max_updates=8, save=False))
     row = throughput.main(ThroughputConfig(run=tmp_path / "run", skip_epochs=1, results=tmp_path))
