@@ -77,11 +77,11 @@ def align(
     """
     check_scores(log_probs_BSV, blank, name="align: log_probs_BSV")
     batch, frames, vocabulary = log_probs_BSV.shape
-    frames_B = host_lengths(frames_B, batch, frames, name="align: frames_B")
+    counts_B = host_lengths(frames_B, batch, frames, name="align: frames_B")
     if star is not None and 0 <= star < vocabulary:
         raise ValueError(f"align: star: expected a number that is no class in [0, {vocabulary}), found {star}")
     transcripts = read_transcripts(targets, target_lengths, batch, vocabulary, blank, name="align: targets", star=star)
-    for item, (labels, available) in enumerate(zip(transcripts, frames_B.tolist(), strict=True)):
+    for item, (labels, available) in enumerate(zip(transcripts, counts_B.tolist(), strict=True)):
         needed = frames_needed([label for label in labels if label != star])
         if needed > available:
             raise ValueError(
@@ -91,13 +91,13 @@ def align(
         scores_BSV = on_host(log_probs_BSV)
         return [
             _align_around_stars(item, scores_BSV[item, :frames], labels, star, blank)
-            for item, (labels, frames) in enumerate(zip(transcripts, frames_B.tolist(), strict=True))
+            for item, (labels, frames) in enumerate(zip(transcripts, counts_B.tolist(), strict=True))
         ]
     lengths_B = np.array([len(labels) for labels in transcripts], np.int64)
     targets_BU = np.full((batch, max(map(len, transcripts), default=0)), blank, np.int32)
     for row_U, labels in zip(targets_BU, transcripts, strict=True):
         row_U[: len(labels)] = labels
-    return _alignments(_viterbi(log_probs_BSV, targets_BU, frames_B, lengths_B, blank), lengths_B.tolist())
+    return _alignments(_viterbi(log_probs_BSV, targets_BU, counts_B, lengths_B, blank), lengths_B.tolist())
 
 
 def word_spans(labels: Sequence[int], alignment: Alignment, *, boundary: int) -> list[WordSpan]:
@@ -201,8 +201,12 @@ def _viterbi(
         from ctc import _cuda_decode, _cuda_library
 
         if _cuda_library.serves(log_probs_BSV):
-            given = map(torch.from_numpy, (targets_BU, frames_B, lengths_B))
-            return Spans(*(found.cpu().numpy() for found in _cuda_decode.viterbi(log_probs_BSV, *given, blank)))
+            targets, frames, lengths = map(torch.from_numpy, (targets_BU, frames_B, lengths_B))
+            found = _cuda_decode.viterbi(log_probs_BSV, targets, frames, lengths, blank)
+            return Spans(*(tensor.cpu().numpy() for tensor in found))
+        _library.warn_slow(
+            "ctc.align", _cuda_library.why_missing(log_probs_BSV.device), computes_in="C++ on the processor"
+        )
     scores_BSV, library = on_host(log_probs_BSV), _native.load()
     if library is None:
         _library.warn_slow("ctc.align", computes_in="numpy")
@@ -308,7 +312,8 @@ def viterbi_numpy(
     a label are where its state is. `gaps`: before which labels (and at the end) [U + 1] something else may be
     heard, at how much below a frame's best label.
     """
-    spans = Spans(*np.zeros((2, *targets_BU.shape), np.int64), np.zeros(targets_BU.shape), np.zeros(len(targets_BU)))
+    start_BU, end_BU = np.zeros((2, *targets_BU.shape), np.int64)
+    spans = Spans(start_BU, end_BU, np.zeros(targets_BU.shape), np.zeros(len(targets_BU)))
     for item, (frames, length) in enumerate(zip(frames_B.tolist(), lengths_B.tolist(), strict=True)):
         states_X = np.full(2 * length + 1, blank)
         states_X[1::2] = targets_BU[item, :length]
@@ -322,11 +327,11 @@ def viterbi_numpy(
         may_skip_X[3::2] = states_X[3::2] != states_X[1:-2:2]
         path_S, spans.log_prob_B[item] = _best_path(emission_SX, may_skip_X)
         wanted_U = 2 * np.arange(length) + 1
-        for side, frame_BU in (("left", spans.start_BU), ("right", spans.end_BU)):
-            frame_BU[item, :length] = np.searchsorted(path_S, wanted_U, side=side)
+        start_BU[item, :length] = np.searchsorted(path_S, wanted_U)
+        end_BU[item, :length] = np.searchsorted(path_S, wanted_U, side="right")
         for label, state in enumerate(wanted_U):
-            own = slice(spans.start_BU[item, label], spans.end_BU[item, label])
-            spans.log_prob_BU[item, label] = emission_SX[own, state].sum()
+            own_S = emission_SX[start_BU[item, label] : end_BU[item, label], state]
+            spans.log_prob_BU[item, label] = own_S.sum()
     return spans
 
 

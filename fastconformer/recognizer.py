@@ -130,8 +130,8 @@ class Recognizer(Listener):
         if (self.head if head == "auto" else head) == "ctc":
             log_probs = lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded)))  # noqa: E731
             return of_ctc(log_probs, self.pieces, options, like=like)
-        weights = self.model.decoder_weights()
-        return of_transducer(weights, self.pieces, options, max_symbols=self.max_symbols, like=like)
+        how: dict[str, Any] = {"max_symbols": self.max_symbols, "precision": self.precision, "like": like}
+        return of_transducer(self.model.decoder_weights(), self.pieces, options, **how)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""
@@ -253,7 +253,8 @@ class Recognizer(Listener):
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
-        return Decoder(self.model.decoder_weights(), DecoderOptions(max_symbols=self.max_symbols))
+        options = DecoderOptions(max_symbols=self.max_symbols, precision=self.precision)
+        return Decoder(self.model.decoder_weights(), options)
 
     def cut(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""

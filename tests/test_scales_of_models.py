@@ -17,9 +17,11 @@ from common.convolution import native, products
 from common.devices.precision import cast_for_inference
 from fastpitch.acoustic.config import TransformerConfig
 from fastpitch.acoustic.transformer import Layer
-from fastpitch.vocoders.networks.config import HifiganConfig
+from fastpitch.vocoders.networks.config import HifiganConfig, WaveglowConfig
 from fastpitch.vocoders.networks.fused import FusedHifigan
+from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
+from fastpitch.vocoders.networks.waveglow import Waveglow
 from jasper.config import BlockConfig, ModelConfig
 from jasper.fused import fuse
 from jasper.model import ConvNorm, Jasper
@@ -83,6 +85,22 @@ def hifigan(gains: Gains) -> Family:
     return Family(network, FusedHifigan, lambda made, dtype: made(mel_BMT.to(dtype)))
 
 
+def waveglow(gains: Gains) -> Family:
+    """What a coupling network adds up for its layers, and what it adds up for its end: gates allow nothing else."""
+    network = loud(Waveglow(WaveglowConfig(flows=4, channels=64, layers=4), 16, 64)).eval()
+    for coupling in network.WN:
+        width = coupling.start.out_channels
+        layers_C, end_C = gains(width), gains(width)
+        multiply(coupling.start.parameters(), layers_C)
+        for conv in coupling.in_layers:
+            divide(conv, layers_C)
+        for conv in coupling.res_skip_layers:
+            multiply(conv.parameters(), torch.cat([layers_C, end_C])[-conv.out_channels :])
+        divide(coupling.end, end_C)
+    mel_BMT, z_BGP = random_mel(1, 16, 24), 0.7 * torch.randn(1, 8, 24 * 64 // 8)
+    return Family(network, FusedWaveglow, lambda made, dtype: made.inverse(mel_BMT.to(dtype), z_BGP.to(dtype)))
+
+
 class Layers(nn.Sequential):
     """FastPitch's, which pack their convolutions themselves."""
 
@@ -107,6 +125,7 @@ FAMILIES: dict[str, Callable[[Gains], Family]] = {
     "jasper": lambda gains: recogniser(gains, separable=False),
     "quartznet": lambda gains: recogniser(gains, separable=True),
     "hifigan": hifigan,
+    "waveglow": waveglow,
     "fastpitch": fastpitch,
 }
 

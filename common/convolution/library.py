@@ -23,7 +23,10 @@ WEIGHTS: dict[Weights, int] = {"float32": 0, "bfloat16": 1, "fixed24": 2, "int8"
 BYTES: dict[Weights, int] = {"float32": 4, "bfloat16": 2, "fixed24": 3, "int8": 1}
 DIRECT, PLAIN, HALVES, PAIRS = range(4)
 PANEL = 32  # columns that weights are packed in
-STATUS = {1: "an argument is invalid", 2: "this processor lacks the instructions"}
+WORKSPACE_TOO_SMALL = 3
+STATUS = {
+    1: "an argument is invalid", 2: "this processor lacks the instructions", WORKSPACE_TOO_SMALL: "too little workspace"
+}  # fmt: skip
 
 
 class ConvolutionProblem(Structure):

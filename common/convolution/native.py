@@ -22,6 +22,7 @@ from common.convolution.library import (
     PANEL,
     PLAIN,
     WEIGHTS,
+    WORKSPACE_TOO_SMALL,
     Activation,
     ConvolutionProblem,
     Instructions,
@@ -227,12 +228,16 @@ def run(
     problem.activation, problem.output_slope, problem.input_slope = ACTIVATIONS[activation], slope, input_slope
     problem.threads = torch.get_num_threads()
     library = _library()
-    problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
-    if problem.workspace_bytes > _OWN.points.numel():  # by `workspace` each call would take a third longer
+    points = _OWN.points
+    problem.workspace, problem.workspace_bytes = points.data_ptr(), points.numel()
+    status = library.convolution_run(ctypes.byref(problem))
+    if status == WORKSPACE_TOO_SMALL:  # to ask for its size before each call would take a third longer
+        problem.workspace_bytes = library.convolution_workspace(ctypes.byref(problem))
         with torch.inference_mode(False):
-            _OWN.points = torch.empty(problem.workspace_bytes, dtype=torch.uint8)
-    problem.workspace = _OWN.points.data_ptr()
-    check(library.convolution_run(ctypes.byref(problem)))
+            points = _OWN.points = torch.empty(problem.workspace_bytes, dtype=torch.uint8)
+        problem.workspace = points.data_ptr()
+        status = library.convolution_run(ctypes.byref(problem))
+    check(status)
 
 
 @functools.cache

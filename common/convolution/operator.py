@@ -47,6 +47,8 @@ class FusedConvolution(nn.Module):
     that the algorithm is chosen for. The weights are copies.
     """
 
+    bias: nn.Parameter | None
+
     def __init__(
         self,
         weight_OIK: Tensor,
@@ -67,7 +69,8 @@ class FusedConvolution(nn.Module):
         self.weight_OKI = nn.Parameter(
             weight_OIK.detach().transpose(1, 2).clone(memory_format=torch.contiguous_format), requires_grad=False
         )
-        self.bias = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
+        copied_O = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
+        self.register_parameter("bias", copied_O)
         self.packed: PackedConvolution | Transformed | None = None
 
     def outputs(self, frames: int) -> int:
@@ -91,8 +94,10 @@ class FusedConvolution(nn.Module):
         that of a leaky ReLU of the input. `out_BSO`, with channels adjacent, receives the result and may be
         residual_BSO itself; without it the result is a new tensor.
         """
-        epilogue = Epilogue(self.bias, residual_BSO, activation, slope, input_slope)
-        if self.packed is None or not runs_natively(x_BTI) or x_BTI.shape[0] == 0:
+        bias_O = self._parameters["bias"]  # `self.bias` takes a microsecond, as long as the smallest layers
+        epilogue = Epilogue(bias_O, residual_BSO, activation, slope, input_slope)
+        batch, frames, _ = x_BTI.shape
+        if self.packed is None or not runs_natively(x_BTI) or batch == 0:
             return self._direct(x_BTI, lengths, epilogue, out_BSO)
         if x_BTI.stride(2) != 1:
             x_BTI = x_BTI.contiguous()
@@ -101,8 +106,9 @@ class FusedConvolution(nn.Module):
         if isinstance(self.packed, Transformed):
             return self._by_bmm(x_BTI, self.packed, lengths, epilogue, out_BSO)
         if out_BSO is None:
-            out_BSO = x_BTI.new_empty(x_BTI.shape[0], self.outputs(x_BTI.shape[1]), self.shape.filters)
-        assert out_BSO.stride(2) == 1, "channels of the output have to be adjacent"
+            out_BSO = x_BTI.new_empty(batch, self.outputs(frames), self.shape.filters)
+        else:
+            assert out_BSO.stride(2) == 1, "channels of the output have to be adjacent"
         native.run(
             x_BTI,
             self.packed,

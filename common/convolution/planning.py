@@ -22,9 +22,9 @@ DECODING = 0.5  # rows whose products take as long as making floats of fixed poi
 # Bytes beside floats, fitted to 16 layers on an AMD EPYC with VNNI: products in the same time, bytes read in it, rows
 # at once, and what a pass over the weights costs in rows.
 OF_BYTES, READING_BYTES, BYTE_PAIR_ROWS, BYTE_PASS = 3.66, 0.7, 6, 0.25
-# What a call takes besides its sums, measured on an AMD EPYC. Torch is faster for layers so small that this counts, but
-# its sums differ from batch to batch.
-CALL = 8e-6
+# What a call takes besides its sums, measured on an AMD EPYC. Torch's takes 2e-6 less, which counts for the smallest
+# layers, but its sums differ from batch to batch.
+CALL = 6e-6
 ALIKE = 1.03  # times as slow, what needs fewer bytes is taken: the model of the cost knows no better
 LEAST_FILTERS = 64  # of a layer in int8: fewer are labels, whose rounding costs more than their time
 CACHED_BYTES = 2**20  # of weights that need not be read from memory for every use

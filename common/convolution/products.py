@@ -66,7 +66,7 @@ def is_worth_it(x: Tensor) -> bool:
 
 def runs_eagerly(x: Tensor) -> bool:
     """On a CPU in float32: not under autocast, which has other products, nor in a graph, which has to know of them."""
-    is_plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    is_plain = x.is_cpu and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return is_plain and not is_traced()
 
 

@@ -38,7 +38,7 @@ class Rows:
         if self._library is None:
             self._weight = weight_OI
         elif weights == "int8":
-            sizes = Sizes(np.square(weight_OI, dtype=np.float64))
+            sizes = Sizes(np.square(weight_OI, dtype=np.float64)[None])
             self._pack(self._library, weight_OI, sizes.powers())
             if not self._is_exact_enough(weight_OI, sizes):
                 self.weights = "float32"

@@ -4,7 +4,7 @@ Numbers of a filter share a unit. Where the weights of one channel are large and
 normalisation leaves them, the others would lose their digits, though the layer's function is the same as ever: powers
 of two move from the weights into the input, which is exact. What that cannot mend, noise shows, beside the direct sum.
 
-Shapes: O filters, I channels, N inputs of noise, T frames of each.
+Shapes: H parts of the taps, O filters, I channels, N inputs of noise, T frames of each.
 """
 
 import numpy as np
@@ -21,9 +21,10 @@ weights have about half of it."""
 class Sizes:
     """How large the weights of a layer are: of each filter and channel the root of the sum of their squares."""
 
-    def __init__(self, square_OI: np.ndarray) -> None:
-        """`square_OI`: sums of squares of the weights, float64."""
-        self.square_OI = square_OI
+    def __init__(self, square_HOI: np.ndarray) -> None:
+        """`square_HOI`: sums of squares of the weights, of some taps each, float64."""
+        self.square_HOI = square_HOI
+        square_OI = self.square_OI = square_HOI.sum(0)
         inverse_I, inverse_O = np.ones(square_OI.shape[1]), np.ones(square_OI.shape[0])
         for _ in range(ROUNDS):  # filters of one size give channels of one size, and the other way round
             inverse_O = inverse(square_OI @ inverse_I)

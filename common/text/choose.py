@@ -134,19 +134,20 @@ class Repeated:
     So what is written over and over costs next to nothing, however long it goes on.
     """
 
-    _LONG, _AHEAD, _BEHIND = 3000, 80, 160  # characters
+    _LONG, _AHEAD, _BEHIND, _NEAR = 3000, 80, 160, 24  # characters
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._seen: set[str] = set()
         self._chosen: dict[tuple[object, ...], tuple[int, tuple[str, ...], str | None]] | None = (
             {} if len(text) > self._LONG else None
         )
 
     def chosen(self, position: int, before: Before, choose: Callable[[], Chosen]) -> Chosen:
         """What stands at text[position:], from `choose` where its surroundings are new."""
-        if self._chosen is None:
-            return choose()
         text, signs = self._text, before.signs
+        if self._chosen is None or self._is_new(text[position : position + self._NEAR]):
+            return choose()
         around = text[max(0, position - self._AHEAD) : position + self._BEHIND]
         same = signs.get(text[position]), signs.get(text[position : position + 2])
         key = (around, min(position, self._AHEAD), before.kind, same)
@@ -156,6 +157,13 @@ class Repeated:
             if known[0] < self._BEHIND // 2:
                 self._chosen[key] = known
         return Chosen(position + known[0], *known[1:])
+
+    def _is_new(self, near: str) -> bool:
+        """Whether what stands near was not there before, so that the whole need not be compared."""
+        if near in self._seen:
+            return False
+        self._seen.add(near)
+        return True
 
 
 class Surroundings(Generic[Sum]):
@@ -214,6 +222,7 @@ class Chooser:
         self._places = {part: i for i, (part, _) in enumerate(often.most_common())}
         self._signs = int.from_bytes(array("H", [1 << 15] * (len(self._places) + 1)).tobytes(), sys.byteorder)
         self._rows = {feature: self._packed(row) for feature, row in weights.items()}
+        self._of_form = lru_cache(maxsize=8192)(self._total)
         self._words = KnownWords(classes, self._total)
         self._where: dict[tuple[str, ...], tuple[int, ...]] = {}
 
@@ -242,7 +251,7 @@ class Chooser:
         for stop, own, readings in proposals:
             if stop not in around:
                 around[stop] = ahead + context.behind(start, stop, before)
-            total = around[stop] + self._total(own)
+            total = around[stop] + self._of_form(tuple(own))
             weights = memoryview(((total + signs) ^ signs).to_bytes(length, sys.byteorder)).cast("h")
             for parts, said in readings:
                 score = 0

@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from fastconformer.transducer.beam import BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.decoder_state import DecodingState
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
+
+if TYPE_CHECKING:  # its module needs torch
+    from common.devices.precision import Precision
 
 Frames = Any
 """[B, S, C] or what a head makes of them: a tensor or an array."""
@@ -144,23 +147,26 @@ def of_transducer(
     options: DecodingOptions,
     *,
     max_symbols: int = 10,
+    precision: "Precision" = "fp32",
     threads: int = 0,
     like: SearchDecoding | None = None,
 ) -> SearchDecoding:
-    """By a transducer, on the CPU: a beam search, or greedily where there is no beam and one transcript is wanted.
+    """By a transducer: a beam search, on the CPU, or greedily where there is no beam and one transcript is wanted.
 
-    `max_symbols` and `threads`: as `Decoder` takes them; `like`: as for `scorer_of`. Raises ConfigError for words or
-    files that cannot be used, and for a thorough search, which is one by CTC.
+    `max_symbols`, `precision` and `threads`: as `Decoder` takes them; `like`: as for `scorer_of`. Raises ConfigError
+    for words or files that cannot be used, and for a thorough search, which is one by CTC.
     """
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
-    scorer, weights = scorer_of(pieces.labels, options, like=like), arrays_of(weights)
+    scorer = scorer_of(pieces.labels, options, like=like)
     how: dict[str, Any] = {"max_symbols": max_symbols, "internal_weight": internal_weight_of(options, scorer)}
     if not options.beam and options.n_best == 1:
-        decoder = Decoder(weights, DecoderOptions(**how), threads=threads)
+        decoder = Decoder(weights, DecoderOptions(precision=precision, **how), threads=threads)
         return SearchDecoding(TransducerDecoding(decoder, pieces), options, scorer)
     beam = options.beam or max(BEAM, options.n_best)
-    search = BeamSearch(weights, TransducerBeamOptions(beam=beam, n_best=options.n_best, **how), threads=threads)
+    search = BeamSearch(
+        arrays_of(weights), TransducerBeamOptions(beam=beam, n_best=options.n_best, **how), threads=threads
+    )
     return SearchDecoding(BeamDecoding(search, pieces), options, scorer, is_gradual=search.is_native)
 
 

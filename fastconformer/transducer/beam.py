@@ -75,7 +75,7 @@ class BeamSearch:
             raise ValueError(f"durations: expected at most {LONGEST_JUMP} frames, found {longest}")
         self._native = None
         if beam_functions() is None:
-            warn_slow("fastconformer.BeamSearch", by="numpy")
+            warn_slow("fastconformer.BeamSearch", where="in plain numpy")
         else:
             self._native = NativeSearch(NativeNetwork(self.weights), self.options)
 

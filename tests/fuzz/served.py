@@ -354,7 +354,7 @@ def documents() -> Reader:
         for item in found.items[:20]:
             phrase = item.phrase
             try:
-                planning.planned(
+                planning.plan(
                     phrase.text[:2000],
                     processor,
                     voices,

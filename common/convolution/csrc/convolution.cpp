@@ -192,7 +192,7 @@ int32_t convolution_run(const convolution_problem* problem) {
     if (!problem || !is_valid(*problem)) return CONVOLUTION_INVALID_VALUE;
     if (problem->batch == 0 || problem->outputs == 0) return CONVOLUTION_SUCCESS;
     const Layout layout = layout_of(*problem);
-    if (problem->workspace_bytes < layout.bytes()) return CONVOLUTION_INVALID_VALUE;
+    if (problem->workspace_bytes < layout.bytes()) return CONVOLUTION_WORKSPACE_TOO_SMALL;
     const int32_t best = widest(), widest_floats = std::min<int32_t>(best, CONVOLUTION_AVX512);
 #ifdef NATIVE_HAS_AVX512VNNI
     const int32_t widest_bytes = std::min<int32_t>(best, CONVOLUTION_AVX512_VNNI);

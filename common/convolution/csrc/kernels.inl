@@ -20,6 +20,9 @@ struct Factors {
     float* kept = nullptr;  // weights in fixed point are written here as floats, if it is not null
 };
 
+// The same of floats, for the first vector of the columns alone.
+struct Narrow : Factors<float, float> {};
+
 // Weights that are used once: while they are, those that follow are fetched, as products of few rows take less time than
 // reading. 128 bytes are what a round of every kernel takes.
 constexpr int64_t STREAMED = 128;
@@ -63,6 +66,24 @@ void sums(const Factors<float, W>& f, float* y) {
             store(y + r * PANEL + column + WIDTH, high[r]);
         }
     }
+}
+
+template <int R, int LINES>
+void sums(const Narrow& f, float* y) {
+    Vector sum[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) sum[r] = Vector{};
+    const float* w = f.w;
+    for (int64_t s = 0; s < f.segments; s++) {
+        const float* x = f.x + s * f.jump;
+        for (int64_t i = 0; i < f.depth; i++, w += PANEL) {
+            const Vector u = load(w);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; r++) sum[r] += x[r * f.row + i] * u;
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++) store(y + r * PANEL, sum[r]);
 }
 
 // The same in double precision.

@@ -118,7 +118,9 @@ class Run {
                         alignas(64) float sum[ROWS * PANEL];
                         const Factors<X, W> factors{x + row * p.stride * frame + from, p.stride * frame,
                                                     p.dilation * frame, w, p.taps, deep, ahead_of(w), STREAMED};
-                        if (part == 0)
+                        if (std::is_same_v<W, float> && p.filters - panel * PANEL <= WIDTH) {
+                            if constexpr (std::is_same_v<W, float>) sum_up<0>(count, Narrow{factors}, sum);
+                        } else if (part == 0)
                             sum_up<2>(count, factors, sum);
                         else
                             sum_up<0>(count, factors, sum);
@@ -132,16 +134,17 @@ class Run {
     }
 
     // Sums in parts of at most LONGEST_SUM products that are added up in the end: the fewer products in a row, the less is
-    // rounded away.
-    template <int LINES, class V>
-    static void sum_up(int64_t rows, const Factors<X, V>& all, float* sum) {
+    // rounded away. F is Narrow where there are no more columns than a vector.
+    template <int LINES, class F>
+    static void sum_up(int64_t rows, const F& all, float* sum) {
+        using V = std::remove_const_t<std::remove_pointer_t<decltype(all.w)>>;
         const int64_t parts = (all.depth + LONGEST_SUM - 1) / LONGEST_SUM, deep = rounded((all.depth + parts - 1) / parts, 4);
         const int64_t segments = std::max<int64_t>(1, parts > 1 ? 1 : LONGEST_SUM / all.depth);
         for (int64_t s = 0; s < all.segments; s += segments)
             for (int64_t i = 0; i < all.depth; i += deep) {
                 alignas(64) float part[ROWS * PANEL];
                 const bool is_first = s == 0 && i == 0;
-                Factors<X, V> some = all;
+                F some = all;
                 some.x += s * all.jump + i;
                 some.w += (s * all.depth + i) * PANEL;
                 some.segments = std::min(segments, all.segments - s);
@@ -150,7 +153,8 @@ class Run {
                 if (some.kept) some.kept += i * PANEL;
                 sums_of<LINES, ROWS>(rows, some, is_first ? sum : part);
                 if (is_first) continue;
-                for (int64_t j = 0; j < rows * PANEL; j += WIDTH) store(sum + j, load(sum + j) + load(part + j));
+                constexpr int64_t STEPS = std::is_same_v<F, Narrow> ? PANEL : WIDTH;
+                for (int64_t j = 0; j < rows * PANEL; j += STEPS) store(sum + j, load(sum + j) + load(part + j));
             }
     }
     static constexpr int64_t LONGEST_SUM = 128;
@@ -160,16 +164,20 @@ class Run {
     void copy(int64_t b, int64_t first, int64_t rows) const {
         const int64_t frames = (rows - 1) * p.stride + (p.taps - 1) * p.dilation + 1;
 #pragma omp for schedule(static)
-        for (int64_t frame = 0; frame < frames; frame++) {
-            X* to = input + frame * layout.input_stride;
-            for (int64_t column = 0; column < p.channels; column += PANEL) {
-                alignas(64) float values[PANEL];
-                alignas(64) X rounded_values[PANEL];
-                const int64_t count = std::min(PANEL, layout.input_stride - column);
-                read(b, first * p.stride + frame - p.before, column, std::min(PANEL, p.channels - column), values);
-                if (count == PANEL) {
-                    put(to + column, values);
-                } else {
+        for (int64_t n = 0; n < frames; n++) {
+            const int64_t frame = first * p.stride + n - p.before, stride = layout.input_stride;
+            X* to = input + n * stride;
+            if constexpr (std::is_same_v<X, float>) {
+                const int64_t valid = frame >= 0 && frame < p.frames ? p.channels : 0;
+                const float* from = p.x + b * p.x_batch_stride + (valid ? frame : 0) * p.x_frame_stride;
+                for (int64_t j = 0; j < stride; j += WIDTH)
+                    store(to + j, scaled(load(from + j, valid - j), j, valid - j), stride - j);
+            } else {
+                for (int64_t column = 0; column < p.channels; column += PANEL) {
+                    alignas(64) float values[PANEL];
+                    alignas(64) X rounded_values[PANEL];
+                    const int64_t count = std::min(PANEL, stride - column);
+                    read(b, frame, column, std::min(PANEL, p.channels - column), values);
                     put(rounded_values, values);
                     memcpy(to + column, rounded_values, count * sizeof(X));
                 }

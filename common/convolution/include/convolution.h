@@ -23,7 +23,8 @@ extern "C" {
 typedef enum {
     CONVOLUTION_SUCCESS = 0,
     CONVOLUTION_INVALID_VALUE = 1,
-    CONVOLUTION_NO_INSTRUCTIONS = 2 /* this processor lacks the instruction set that is asked for */
+    CONVOLUTION_NO_INSTRUCTIONS = 2, /* this processor lacks the instruction set that is asked for */
+    CONVOLUTION_WORKSPACE_TOO_SMALL = 3
 } convolution_status;
 
 /* Which kernels: 0 takes the widest vectors of this processor. AVX512_BF16 is for weights in bfloat16 alone: it rounds

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from common.text.choose import Before, Chooser, Proposal, SpokenForm, Why, read_table, read_weights
@@ -107,6 +107,24 @@ def why(text: str, style: Style) -> list[tuple[str, Why]]:
         position += len(token.written)
         before = before.then(token.written, token.kind)
     return found
+
+
+def spoken_as(text: str, style: Style, kinds: Sequence[str]) -> str | None:
+    """`text` with each token said as the first of some kinds that it may have; None where it has nothing of them."""
+    may_stand, is_found = following(text, style), False
+
+    def of_kinds(position: int) -> tuple[int, list[Proposal]]:
+        nonlocal is_found
+        start, found = may_stand(position)
+        for kind in kinds:
+            of_kind = [p._replace(readings=[said for said in p.readings if said.parts[0] == kind]) for p in found]
+            if of_kind := [proposal for proposal in of_kind if proposal.readings]:
+                is_found = True
+                return start, of_kind
+        return start, found
+
+    said = spoken(list(read(text, of_kinds, model)))
+    return " ".join(said.split()) if is_found else None
 
 
 def answers_no(ahead: str, behind: str) -> bool:

@@ -136,6 +136,14 @@ def test_weights_that_a_format_would_harm_are_kept_in_the_next_more_exact_one_an
     assert network["hot"].packed.weights == "float32"
 
 
+@pytest.mark.parametrize("kind", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("fading", [1.0, 2.0, 4.0, -6.0])
+def test_a_recording_shorter_than_the_taps_gets_none_of_the_rounding_of_taps_that_do_not_hear_it(kind, fading):
+    taps_K = torch.logspace(0, -abs(fading), 75)
+    weight_OIK = problem(75)[0] * (taps_K if fading > 0 else taps_K.flip(0))
+    errors({"fading taps": (weight_OIK, torch.randn(1, 20, CHANNELS))}, kind)
+
+
 def test_powers_of_two_are_taken_out_of_the_weights_and_given_back():
     weight_OIK, _ = spread(2.0)
     layer, even = FusedConvolution(weight_OIK, frames=FRAMES), FusedConvolution(problem()[0], frames=FRAMES)

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -9,12 +10,16 @@ from websockets.sync.client import connect
 
 from common.audio import waveform
 from common.audio.silence import keeper
+from common.recognition.decoding import DecodingOptions
 from common.recognition.transcripts import Transcript, Word
+from tests.fastconformer.hearing.test_streaming import streaming
 from tests.trt.serving.running import noise, pretended, served
 from trt.client.asking import ServerError
 from trt.client.streaming import captions, in_real_time
 from trt.serve import ServeConfig
 from trt.serving.admission.limits import Limits
+from trt.serving.gateway import Gateway, GatewaySettings
+from trt.serving.models import Ears
 from trt.serving.streams.live import Captions, LiveOptions
 
 RATE = 100
@@ -137,6 +142,30 @@ def test_captions_over_a_websocket_are_the_words_of_the_recording(server, tmp_pa
     assert told.text == " ".join(word.text for word in told.words) == " ".join(shown)
     assert len(told.delays) == len(told.words) > 3
     assert all(0 <= word.start <= word.end <= 3.0 for word in told.words)
+
+
+@pytest.mark.parametrize("beam", [0, 2])
+def test_a_model_made_for_streams_writes_of_a_stream_what_it_writes_of_the_file(clips, beam):
+    asr = streaming(1)
+    options = DecodingOptions(beam=beam)
+    ears = Ears("ears", 16_000, 60.0, asr, 8, asr.keep, asr.decoder(options) if beam else None, options)
+    expected = [asr.transcribe([clip], decoder=ears.decoder)[0].text for clip in clips]
+    assert sum(map(bool, expected)) > 3
+    with served(ServeConfig(asr=Path("none"), port=0), Gateway([ears], [], GatewaySettings())) as running:
+        assert running.gateway.hearing.pool is not None
+        assert [captions(running.url, in_real_time(clip, speed=100.0)).text for clip in clips] == expected
+        assert [json.loads(running.transcribe(clip.read_bytes(), clip.name)[1])["text"] for clip in clips] == expected
+        for clip, text in zip(clips, expected, strict=True):
+            with connect(f"ws://127.0.0.1:{running.port}/v1/realtime?intent=transcription") as socket:
+                settings = {"format": {"rate": 16_000}, "turn_detection": None}
+                socket.send(json.dumps({"type": "session.update", "session": {"audio": {"input": settings}}}))
+                for piece in in_real_time(clip, speed=100.0):
+                    audio = base64.b64encode(piece).decode()
+                    socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
+                socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
+                while (event := json.loads(socket.recv(30)))["type"].rpartition(".")[2] != "completed":
+                    assert event["type"] != "error", event
+                assert event["transcript"] == text
 
 
 def test_sound_at_any_rate_and_of_any_size_is_taken(server):

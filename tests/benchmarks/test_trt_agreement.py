@@ -2,10 +2,11 @@ import json
 
 import pytest
 
-from trt.agreement import AgreementConfig, main
+from benchmarks.trt_agreement import AgreementConfig, main
+from tests.trt.conftest import clips, jasper, once  # noqa: F401  fixtures
 
 
-def test_words_of_two_files_are_counted_with_and_without_noise(jasper, clips, tmp_path, capsys):
+def test_words_of_two_files_are_counted_with_and_without_noise(jasper, clips, tmp_path, capsys):  # noqa: F811
     model = jasper.with_suffix(".onnx")
     manifest = tmp_path / "test.jsonl"
     lines = [{"audio_filepath": str(clip), "duration": 1.0, "text": "zebra"} for clip in clips[:3]]

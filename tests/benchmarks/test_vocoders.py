@@ -1,8 +1,8 @@
 import pytest
 
+from benchmarks.vocoders import BenchmarkConfig, main
 from common.benchmark import read_rows
 from common.config import ConfigError
-from fastpitch.vocoders.benchmark import BenchmarkConfig, main
 from tests.fastpitch.vocoders.small import save_hifigan, save_waveglow
 
 

@@ -7,13 +7,12 @@ import pytest
 import soundfile
 import torch
 
+from benchmarks import wav2vec2_sides as benchmark_sides
+from benchmarks import wav2vec2_speed as measure
+from benchmarks.wav2vec2_sides import BenchmarkConfig, Side
 from common.benchmark import Timings
 from common.config import ConfigError
 from tests.wav2vec2.small import small_config
-from wav2vec2.benchmark import measure
-from wav2vec2.benchmark import sides as benchmark_sides
-from wav2vec2.benchmark.config import BenchmarkConfig
-from wav2vec2.benchmark.sides import Side
 
 
 def quick(tmp_path, **options):

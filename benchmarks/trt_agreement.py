@@ -1,6 +1,7 @@
-"""Words of an exported recogniser beside those of another: `python -m trt.agreement int8.onnx fp32.onnx test.jsonl`.
+"""Words of an exported recogniser beside those of another.
 
-    python -m trt.agreement int8.onnx fp32.onnx test.jsonl --noise_db 10
+    python -m benchmarks.trt_agreement int8.onnx fp32.onnx test.jsonl
+    python -m benchmarks.trt_agreement int8.onnx fp32.onnx test.jsonl --noise_db 10
 
 Transcribes recordings with both files, as they are or with white noise, and counts the words of the second that the
 first finds too. Recordings of manifests and corpora have texts, of which both get their word error rate. A row goes to
@@ -8,6 +9,7 @@ benchmarks/results/trt_agreement.jsonl.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,4 +99,5 @@ def main(cfg: AgreementConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    config.run(main, AgreementConfig, __doc__, ModelError, ValueError, OSError)
+    with config.reported(ModelError, ValueError, OSError):
+        main(config.parse_flags(AgreementConfig, None, sys.argv[1:], description=__doc__))
