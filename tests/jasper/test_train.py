@@ -10,7 +10,7 @@ from common import config
 from common.augmentation import SpecAugmentConfig
 from common.data.batching import bucketed_batches
 from common.data.loading import loader
-from common.data.perturbation import PerturbationConfig
+from common.data.variation.perturbation import PerturbationConfig
 from common.recognition.training import weighted
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError

@@ -20,9 +20,10 @@ from zlib import crc32
 from tyro.conf import Positional, arg
 
 from common import config
-from common.data.entries import ManifestError
-from common.data.index import Builder, IndexFileError, Utterances
-from common.data.keeping import made
+from common.data.lists.entries import ManifestError
+from common.data.lists.index import Builder, IndexFileError
+from common.data.lists.keeping import made
+from common.data.lists.utterances import Utterances
 from common.data.manifest import read_sources, told_apart
 from common.data.shards import foreign, writing
 from common.data.shards.writing import Codec, told

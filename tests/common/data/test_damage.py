@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.index import IndexFileError, Utterances
+from common.data.lists.index import IndexFileError
+from common.data.lists.utterances import Utterances
 from common.data.loading import Failure, SpeechDataset
 from common.data.manifest import Utterance, read_manifest
 from common.data.shards import writing
-from common.data.shards.foreign import gunzipped
 from common.files import columns, stores
+from common.files.gzipped import gunzipped
 from tests.common.data.test_shards import flac, indexed, tar_of
 
 COUNT, VICTIM = 12, 5

@@ -19,11 +19,11 @@ import torch
 from common.audio import silence, waveform
 from common.data import loading
 from common.data.batching import bucketed_batches
-from common.data.index import Utterances
+from common.data.lists.utterances import Utterances
 from common.data.loading import Failure, LoadingError, SpeechDataset, SpeechItem, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
-from common.data.perturbation import PerturbationConfig
-from common.data.speed import SpeedConfig
+from common.data.variation.perturbation import PerturbationConfig
+from common.data.variation.speed import SpeedConfig
 from common.files import stores
 from common.files.stores import Stored
 from tests.data import shared

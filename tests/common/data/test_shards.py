@@ -16,8 +16,9 @@ import soundfile
 
 from common.audio import waveform
 from common.data.digest import digest
-from common.data.entries import ManifestError
-from common.data.index import Builder, IndexFileError, Utterances
+from common.data.lists.entries import ManifestError
+from common.data.lists.index import Builder, IndexFileError
+from common.data.lists.utterances import Utterances
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance, read_manifest, write_jsonl
 from common.data.shards import foreign, writing

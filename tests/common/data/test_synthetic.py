@@ -9,9 +9,9 @@ import pytest
 import soundfile
 
 from common.audio import espeak
-from common.data.sentences import subset_of
-from common.data.sentences_paired import pairs
 from common.data.synthetic import SyntheticConfig, build_librispeech, build_ljspeech, build_translations, speakers
+from common.data.texts.paired import pairs
+from common.data.texts.sentences import subset_of
 
 SMALL = SyntheticConfig(train_utterances=12, dev_utterances=3, test_utterances=3)
 SUBSETS = {"train": "train-clean", "dev": "dev-clean", "test": "test-clean"}

@@ -12,9 +12,9 @@ import fastconformer
 from common import config
 from common.augmentation import SpecAugmentConfig
 from common.config import ConfigError
-from common.data.joining import JoinConfig
 from common.data.loading import AudioBatch, loader
 from common.data.manifest import ManifestError, Utterance, read_manifest
+from common.data.variation.joining import JoinConfig
 from common.features import NEMO as NEMO_FEATURES
 from common.features import Features
 from common.runs import checkpoint

@@ -8,10 +8,10 @@ import pytest
 import soundfile
 import torch
 
-from common.data.joining import JoinConfig, groups, one_after_the_other
 from common.data.loading import AudioBatch, LoadingError, SpeechDataset, loader
 from common.data.manifest import Utterance
-from common.data.speed import SpeedConfig
+from common.data.variation.joining import JoinConfig, groups, one_after_the_other
+from common.data.variation.speed import SpeedConfig
 
 ALWAYS = JoinConfig(probability=1.0, max_utterances=3, gain_db=6.0)
 RATE = 8000

@@ -1,6 +1,6 @@
 import pytest
 
-from common.data.sentences import sentences, subset_of, vocabulary
+from common.data.texts.sentences import sentences, subset_of, vocabulary
 from common.text.vocabulary import ENGLISH
 
 SUBSETS = ("train", "dev", "test")
@@ -47,7 +47,7 @@ def test_articles_fit_the_word_behind_them():
 
 def test_more_sentences_than_the_grammar_has_are_an_error(monkeypatch):
     rules = {"sentence": ("one two three", "four five six seven")}
-    monkeypatch.setattr("common.data.sentences.CHOICES", {"en": rules})
+    monkeypatch.setattr("common.data.texts.sentences.CHOICES", {"en": rules})
     with pytest.raises(ValueError, match=r"the grammar gave \d different sentences for (train|dev), not 5"):
         sentences(5, subset=subset_of("one two three"))
 

@@ -17,7 +17,8 @@ from zlib import crc32
 
 import numpy as np
 
-from common.data.index import HEADER_BYTES, MAGIC, Builder, Index, IndexFileError, Utterances
+from common.data.lists.index import HEADER_BYTES, MAGIC, Builder, Index, IndexFileError
+from common.data.lists.utterances import Utterances
 from common.files import stores
 from common.files.atomic import written_whole
 from ctc.native.library import alone, cache_folder

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from common.data import sentences_german
+from common.data.texts import german
 
 Subset = Literal["train", "dev", "test"]
 Language = Literal["en", "de"]
@@ -89,7 +89,7 @@ def _choices(rules: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 CHOICES: dict[Language, dict[str, tuple[str, ...]]] = {
     "en": _choices(_RULES),
-    "de": _choices(sentences_german.RULES),
+    "de": _choices(german.RULES),
 }
 QUESTIONS: dict[Language, tuple[str, ...]] = {
     "en": ("how", "where", "who", "do you"),

@@ -6,7 +6,7 @@ import pytest
 
 from common.audio import waveform
 from common.audio.waveform import AudioError
-from common.data.perturbation import PerturbationConfig, mixed, perturbed, recordings, shifted
+from common.data.variation.perturbation import PerturbationConfig, mixed, perturbed, recordings, shifted
 
 SPEECH = np.sin(np.arange(16000) * 0.05).astype(np.float32)
 PLACE = {"sample_rate": 16000, "seed": 1}

@@ -9,7 +9,7 @@ import soundfile
 
 from common.audio import waveform
 from common.data.manifest import Utterance, read_manifest, write_jsonl
-from common.data.speed import SpeedConfig, Version, draw_version, prepare_speeds
+from common.data.variation.speed import SpeedConfig, Version, draw_version, prepare_speeds
 
 UTTERANCE = Utterance(
     id="u", audio=Path("u.flac"), seconds=1, text="", speeds=((0.9, Path("slow.flac")), (1.1, Path("fast.flac")))

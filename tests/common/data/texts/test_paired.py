@@ -1,5 +1,5 @@
-from common.data.sentences import subset_of
-from common.data.sentences_paired import pairs
+from common.data.texts.paired import pairs
+from common.data.texts.sentences import subset_of
 
 SUBSETS = ("train", "dev", "test")
 KNOWN = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from common.audio import waveform
-from common.data.entries import (
+from common.data.lists.entries import (
     WANTED,
     Entries,
     Entry,
@@ -27,7 +27,7 @@ from common.data.entries import (
     short,
     text_of,
 )
-from common.data.tables import NAMES
+from common.data.lists.tables import NAMES
 from common.files.atomic import files_below, is_file
 
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")

@@ -13,10 +13,11 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.data import keeping
 from common.data.batching import bucketed_batches
 from common.data.digest import digest
-from common.data.index import RECORD, Builder, Index, IndexFileError, Utterances
+from common.data.lists import keeping
+from common.data.lists.index import RECORD, Builder, Index, IndexFileError
+from common.data.lists.utterances import Utterances
 from common.data.manifest import Utterance, read_manifest, read_sources
 from common.files.stores import Stored
 from common.recognition.spelled import spelled
@@ -103,7 +104,9 @@ def test_a_long_list_is_read_once_and_again_when_it_or_the_way_it_is_read_is_ano
     assert len(first.utterances) == 9
     assert len(first.skipped) == 1
     parsed = []
-    monkeypatch.setattr("common.data.manifest.checked", lambda *_: parsed.append(1) or (_ for _ in ()).throw(OSError))
+    monkeypatch.setattr(
+        "common.data.lists.recordings.checked", lambda *_: parsed.append(1) or (_ for _ in ()).throw(OSError)
+    )
     again = read_manifest(manifest, on_error="skip")
     assert (again.utterances, again.skipped) == first
     assert digest(again.utterances)["hash"] == digest(list(first.utterances))["hash"]

@@ -1,4 +1,4 @@
-"""The rules of `common.data.sentences` in German: some hundred and fifty words, in sentences of 3 to 12 words."""
+"""The rules of `common.data.texts.sentences` in German: some hundred and fifty words, in sentences of 3 to 12 words."""
 
 RULES = {
     "sentence": (

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from common.data.entries import Entries, Entry, EntryError, ManifestError, lines_of, parsed, short, text_of
+from common.data.lists.entries import Entries, Entry, EntryError, ManifestError, lines_of, parsed, short, text_of
 from common.files.atomic import is_file
 
 NAMES = {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.data.sentences import Subset, correct_articles, subset_of
+from common.data.texts.sentences import Subset, correct_articles, subset_of
 
 _RULES = (
     ("{s} {v.past} {o}", "{s.nom} hat {o.acc} {v.participle}"),
