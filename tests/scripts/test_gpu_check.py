@@ -16,11 +16,13 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 STEPS = [
     "build",
     "transducer_build",
+    "attention_build",
     "memcheck",
     "racecheck",
     "tests",
     "trainings",
     "ctc",
+    "decoders",
     "optim",
     "features",
     "training",
@@ -133,6 +135,17 @@ def test_rows_measured_here_that_are_slower_than_their_rivals_are_named(gpu_mach
     assert done.stdout.splitlines()[-1].startswith("to report: ")
     done = gpu_machine.check("optim", ROW=json.dumps(row | {"times_faster_than_eager": 1.5}))
     assert "slower" not in done.stdout
+
+
+def test_rows_measured_here_stand_beside_published_numbers(gpu_machine):
+    row = {"config": "jasper10x5dr", "part": "network", "mode": "graph", "precision": "fp16", "batch": 16, "mean": 30.0}
+    row |= {"seconds_of_audio": 16.7, "metric": "latency_ms"}
+    done = gpu_machine.check("optim", ROW=json.dumps(row))
+    told = "jasper10x5dr network graph fp16 16 16.7: 30 ms, published 60.92 on an A100: 2.03 times as fast"
+    assert done.stdout.splitlines()[-1] == told
+    assert done.returncode == 0
+    for other in ({"precision": "bf16"}, {"batch": 2}, {"seconds_of_audio": 9.0}, {"metric": "other"}):
+        assert "published 60" not in gpu_machine.check("optim", ROW=json.dumps(row | other)).stdout
 
 
 def test_steps_can_be_chosen(gpu_machine):
