@@ -1,13 +1,15 @@
 """What data of any size cost: a second of audio from shards and from plain files, plans, resumes, orders, a training.
 
     python benchmarks/data_scale.py data/librispeech-mini --utterances 10000000
-    python benchmarks/data_scale.py data/quickstart/LibriSpeech/test-clean --train configs/jasper/quickstart.toml
+    python benchmarks/data_scale.py data/librispeech-mini --utterances 10000000 --memory fork spawn forkserver
+    python benchmarks/data_scale.py data/quickstart/LibriSpeech/train-clean --train configs/jasper/quickstart.toml
 
 Processor time, one thread, sides in turns, medians; plans are of utterances that are made up. Rows are appended to
 benchmarks/results/data_scale.jsonl.
 """
 
 import argparse
+import multiprocessing
 import os
 import resource
 import statistics
@@ -18,7 +20,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +28,8 @@ import torch
 from common.audio import waveform
 from common.benchmark import RESULTS, append_row
 from common.data.batching import BATCHES_OF_WINDOW, bucketed_batches
+from common.data.index import _HEADER, MAGIC, RECORD, VERSION, Index
+from common.data.loading import SpeechDataset, batch_loader
 from common.data.manifest import Utterances, read_manifest
 from common.data.shards.writing import write
 from common.files.stores import Stored
@@ -34,6 +38,7 @@ BUDGET = 400.0  # seconds of a rank's batch
 MEAN_SECONDS = 9.42  # of utterances whose ideal is 368 steps of 64 ranks a million
 A_BLOCK = 11  # utterances in the block of a store, of FLAC at 16 kHz
 A_NODE = 8  # ranks that read blocks together
+LOOK_UPS = 125_000
 A_SPEAKER = 200  # utterances, one after the other
 
 
@@ -139,6 +144,64 @@ def durations(count: int, seed: int) -> np.ndarray:
     return seconds * (MEAN_SECONDS / seconds.mean())
 
 
+class Looking(SpeechDataset):
+    """A data set whose workers look up many utterances, and say what memory is theirs alone after them."""
+
+    def __getitem__(self, place: Any) -> Any:
+        for row in np.random.default_rng(place).integers(len(self.utterances), size=LOOK_UPS):
+            self.utterances[int(row)]
+        for row in range(8):
+            super().__getitem__(row)
+        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()  # of a mapped file nothing is ever dirty
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:")) / 1024
+
+
+class Said(NamedTuple):
+    """What a worker says, as a batch."""
+
+    mib: float
+    failures: tuple[Any, ...] = ()
+
+
+def said(found: list[float]) -> Said:
+    return Said(found[0])
+
+
+def many(path: Path, corpus: Path, count: int) -> Path:
+    """An index of `count` utterances, which are those of a corpus again and again."""
+    small = Utterances.of(list(read_manifest(corpus).utterances)).parts[0]
+    times = -(-count // len(small))
+    strings = small.records.tobytes(), bytes(small._buffer)[small._strings_at :]
+    with path.open("wb") as file:
+        file.write(_HEADER.pack(MAGIC, VERSION, RECORD.itemsize, times * len(small), len(strings[1]), 0, bytes(16)))
+        for part in (small.seconds.tobytes(), small.marks.tobytes(), strings[0]):
+            for _ in range(times):
+                file.write(part)
+        file.write(strings[1])
+    return path
+
+
+def worker_memory(path: Path) -> float:
+    """MiB of private memory of a data worker, in a process whose start method is set."""
+    utterances = Utterances([Index(path)])
+    utterances = utterances[np.arange(len(utterances)) != 3]  # as settings leave some out
+    loaded = batch_loader(Looking(utterances), [[0], [1]], said, workers=1)
+    return max(batch.mib for batch in loaded)
+
+
+def of_memory(corpus: Path, count: int, method: str) -> dict[str, Any]:
+    """What a worker of so many utterances has of its own, and what one of few has: imports, and loading itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for number in (1, count):
+            path = many(Path(folder, "data.index"), corpus, number)
+            command = [sys.executable, __file__, str(path), "--worker", method]
+            found.append(float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
+    few, all_ = found
+    return {"task": "worker memory", "start": method, "utterances": count, "looked_up": LOOK_UPS,
+            "worker_mib": round(all_, 1), "of_few_mib": round(few, 1), "above_mib": round(all_ - few, 1)}  # fmt: skip
+
+
 def of_training(corpus: Path, recipe: str, steps: int, rounds: int) -> dict[str, Any]:
     """Processor time of the first steps of a recipe on a corpus, from its files and from shards of them, in turns."""
     with tempfile.TemporaryDirectory() as folder:
@@ -172,13 +235,23 @@ def main(arguments: list[str]) -> None:
         "--train", default="", help="recipe of Jasper, of which both sides make some steps; nothing else"
     )
     parser.add_argument("--steps", type=int, default=20, help="steps of it")
+    parser.add_argument("--memory", nargs="+", default=[], help="start methods of workers; their memory alone")
+    parser.add_argument("--worker", default="", help="the start method of one whose memory is printed, of an index")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the rows")
     options = parser.parse_args(arguments)
 
     def keep(row: dict[str, Any]) -> None:
-        append_row("data_scale", row | {"metric": "processor_s"}, device=torch.device("cpu"), folder=options.results)
+        append_row("data_scale", {"metric": "processor_s"} | row, device=torch.device("cpu"), folder=options.results)
         print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
 
+    if options.worker:
+        multiprocessing.set_start_method(options.worker)
+        print(worker_memory(options.corpus))
+        return
+    if options.memory:
+        for method in options.memory:
+            keep(of_memory(options.corpus, options.utterances, method) | {"metric": "mib"})
+        return
     if options.train:
         keep(of_training(options.corpus, options.train, options.steps, options.rounds))
         return

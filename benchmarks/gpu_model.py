@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
-import torch._dynamo  # makes its tables of torch's functions before some are replaced below
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -100,6 +99,8 @@ class Counting(TorchDispatchMode):
 
 def network(name: str, made: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]], published: str = "") -> Work:
     """A network's forward pass in bf16."""
+    import torch._dynamo  # takes a second, and makes its tables of torch's functions before some are replaced
+
     with ExitStack() as stack:
         stack.enter_context(torch.device("meta"))
         # The device has no types of its own to cast to.

@@ -1,14 +1,15 @@
 """Phrases that are read as a person would say them: how many of them, how long a sentence takes, how long an import.
 
-    python benchmarks/normalization.py [--languages NAME...] [--cases FILE] [--sentences FILE] [--without SET...]
+    python benchmarks/normalization.py [--languages NAME...] [--cases FILE] [--sentences FILE]
+    python benchmarks/normalization.py [--languages NAME...] [--sets SET... | --without SET...]
 
 The phrases stand in benchmarks/phrases, a file a language: set, author, date, class, written, said, where [this|that]
 is either, and so is what stands on either side of " || ". Sets were written before the reader was run on them, and have
-taught it since: --without trains without some sets and reads those. A phrase counts where all its words are expected
-ones, by the voice's reader; case, punctuation, hyphens and the words and, of and the are forgiven. FILE of --cases has
-published cases, class, written, said, with whole alternatives after " | "; they count for the labels of recognisers,
-and spaces are forgiven, too. --sentences are lines whose time is taken, or LJSpeech's metadata. Appends rows to the
-results of benchmarks.
+taught it since: --sets reads some alone, --without trains without some and reads those. A phrase counts where all its
+words are expected ones, by the voice's reader; case, punctuation, hyphens and the words and, of and the are forgiven.
+FILE of --cases has published cases, class, written, said, with whole alternatives after " | "; they count for the
+labels of recognisers, and spaces are forgiven, too. --sentences are lines whose time is taken, or LJSpeech's metadata.
+Appends rows to the results of benchmarks.
 """
 
 import argparse
@@ -60,13 +61,17 @@ def main() -> None:
     parser.add_argument("--sentences", type=Path, help="lines to take the time of (default: the English phrases)")
     parser.add_argument("--show", action="store_true", help="show the phrases that are read otherwise")
     parser.add_argument("--without", nargs="*", default=[], help="sets to read with weights trained without them")
+    parser.add_argument("--sets", nargs="*", default=[], help="sets to read, without taking times (default: all)")
     options = parser.parse_args()
     if options.without:
         read_without(options.languages or ["english"], options.without, show=options.show)
         return
     for language in options.languages or sorted(path.stem for path in PHRASES.glob("*.tsv")):
         for name, group in itertools.groupby(phrases(language), lambda case: case.set):
-            report(f"{language} {name}", list(group), READERS.get(language, VOICE), show=options.show)
+            if not options.sets or name in options.sets:
+                report(f"{language} {name}", list(group), READERS.get(language, VOICE), show=options.show)
+    if options.sets:
+        return
     if options.cases:
         report("public cases", published(options.cases), LABELS, show=options.show)
     written = [case.written for case in phrases("english")]

@@ -1,6 +1,7 @@
 """What clients do to a server that mean ill, or know no better; each in a second or two, everything on 127.0.0.1."""
 
 import contextlib
+import functools
 import http.client
 import io
 import os
@@ -57,6 +58,7 @@ def _posted(port: int, content: bytes) -> int:
     return _sent(port, _head(len(body)), body)
 
 
+@functools.cache
 def recording(seconds: float, style: str = "WAV", rate: int = 16_000, seed: int = 0) -> bytes:
     """A file of noise; of 0 samples that are alike where it is long, so that FLAC is small."""
     file = io.BytesIO()
@@ -104,7 +106,7 @@ def wrong_type(port: int, huge_mb: int) -> int:
 
 def two_hours(port: int, huge_mb: int) -> int:
     """A recording of two hours in a small file."""
-    return _posted(port, TWO_HOURS)
+    return _posted(port, recording(7200.0, "FLAC"))
 
 
 def many_parts(port: int, huge_mb: int) -> int:
@@ -248,7 +250,6 @@ CRUMBS = (
 )  # fmt: skip
 """What comes in small parts, each of which takes time."""
 
-TWO_HOURS = recording(7200.0, "FLAC")
 ATTACKS: dict[Callable[[int, int], int], tuple[int, ...]] = {
     vanish: (0,),
     too_large_declared: (413, 408, 0),  # 408 on a machine so busy that it does not come in time

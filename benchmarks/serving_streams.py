@@ -2,13 +2,15 @@
 
     python -m benchmarks.serving_streams random recordings/ --precision bf16 --streams 12
     python -m benchmarks.serving_streams m.onnx recordings/ --of turns --streams 40
+    python -m benchmarks.serving_streams jasper_best.pt LibriSpeech/test-clean --clips 200
 
 Starts `trt.serve` with one thread of the network, and sends it the recordings from many clients as they are spoken, one
 after the other, in pieces of 0.1 s. `captions` are words of `/v1/audio/stream`, `turns` the transcripts of OpenAI's
 transcription sessions, with silence after each recording. How many streams a core carries is the seconds of sound of
 all of them for a second of the server's processor time, from the first sound to the last word, whatever else the
-machine does; delays are by the clock. `random` is a FastConformer of 115 M parameters that is made for streams, with
-random weights.
+machine does; delays are by the clock. With `--clips` each recording is said once, as fast as it is heard, and its text
+compared with that of the file, and both with what was said, where that is known. `random` is a FastConformer of 115 M
+parameters that is made for streams, with random weights.
 """
 
 import asyncio
@@ -58,6 +60,9 @@ class StreamsConfig:
     """Streams at a time."""
     seconds: float = 30.0
     """Seconds of sound of each stream, at least."""
+    clips: int = 0
+    """Recordings that are said once each, as fast as they are heard, in `streams` at a time; 0: all of them, again and
+    again, as they are spoken."""
     silence: float = 1.0
     """Seconds of silence after each recording of turns."""
     precision: str = "fp32"
@@ -75,7 +80,7 @@ class SpokenStream:
         silence_N = np.zeros(round(cfg.silence * rate) if cfg.of == "turns" else 0, np.int16)
         self.rate, self.numbers, self.ends = rate, list[int](), list[float]()
         parts, count = list[np.ndarray](), 0
-        while count < cfg.seconds * rate:
+        while count < (1 if cfg.clips else cfg.seconds * rate):
             self.numbers.append((first + len(self.numbers)) % len(sounds))
             sound_N = sounds[self.numbers[-1]]
             loud = np.flatnonzero(np.abs(sound_N) > LOUD * np.abs(sound_N).max())
@@ -121,7 +126,7 @@ async def stream(url: str, cfg: StreamsConfig, spoken: SpokenStream, found: Stre
 async def speak(socket: ClientConnection, cfg: StreamsConfig, spoken: SpokenStream, began: float) -> None:
     """Sends the sound as it is spoken."""
     for number, piece in enumerate(spoken.pieces()):
-        await asyncio.sleep(max(0.0, began + (number + 1) * PIECE_SECONDS - time.monotonic()))
+        await asyncio.sleep(0 if cfg.clips else max(0.0, began + (number + 1) * PIECE_SECONDS - time.monotonic()))
         if cfg.of == "captions":
             await socket.send(piece)
         else:
@@ -157,17 +162,21 @@ async def listen(socket: ClientConnection, spoken: SpokenStream, found: StreamsM
 
 async def measured(url: str, cfg: StreamsConfig, sounds: list[np.ndarray], rate: int) -> StreamsMeasured:
     """What the streams found."""
-    found = StreamsMeasured()
+    found, places = StreamsMeasured(), asyncio.Semaphore(cfg.streams)
+
+    async def one(number: int) -> None:
+        async with places:
+            spoken = SpokenStream(sounds, number, cfg, rate)
+            try:
+                await asyncio.wait_for(stream(url, cfg, spoken, found), MOST_TIMES * spoken.seconds + 60)
+            except (TimeoutError, OSError, ConnectionClosed) as error:
+                found.errors.append(repr(error))
+
     clients = []
-    for number in range(cfg.streams):
-        spoken = SpokenStream(sounds, number, cfg, rate)
-        clients.append(asyncio.create_task(stream(url, cfg, spoken, found)))
+    for number in range(cfg.clips or cfg.streams):
+        clients.append(asyncio.create_task(one(number)))
         await asyncio.sleep(PIECE_SECONDS / cfg.streams)
-    for client in clients:
-        try:
-            await asyncio.wait_for(client, MOST_TIMES * cfg.seconds + 60)
-        except (TimeoutError, OSError, ConnectionClosed) as error:
-            found.errors.append(repr(error))
+    await asyncio.gather(*clients)
     return found
 
 
@@ -206,7 +215,8 @@ def save_random(path: Path, blank: float = 0.0) -> Path:
 
 def main(cfg: StreamsConfig) -> int:
     """Prints what came of it; returns the exit status."""
-    clips, rate = clips_of(cfg.inputs), 24_000 if cfg.of == "turns" else 16_000
+    rate = 24_000 if cfg.of == "turns" else 16_000
+    clips = clips_of(cfg.inputs, cfg.clips or None)
     sounds = []
     for clip in clips:
         samples_N = waveform.read(waveform.Held(clip.content, clip.name), sample_rate=rate).samples
@@ -220,6 +230,7 @@ def main(cfg: StreamsConfig) -> int:
         with running(*flags) as server:
             alone = Server(server.url)
             texts = [alone.transcribe(clip.content, clip.name, style="text").strip() for clip in clips]
+            spoken = [(clip.reference or "").lower() for clip in clips]
             before = alone.metric("process_cpu_seconds")
             found = asyncio.run(measured(server.url, cfg, sounds, rate))
             took, memory = alone.metric("process_cpu_seconds") - before, server.memory_mb()
@@ -229,6 +240,7 @@ def main(cfg: StreamsConfig) -> int:
         "precision": cfg.precision,
         "blank": cfg.blank,
         "streams": cfg.streams,
+        "clips": cfg.clips,
         "silence": cfg.silence if cfg.of == "turns" else 0.0,
         "sound": round(found.seconds, 1),
         "processor": round(took, 2),
@@ -239,9 +251,13 @@ def main(cfg: StreamsConfig) -> int:
     if found.delays:
         row |= {f"p{p}_ms": round(1000 * percentile(found.delays, p)) for p in (50, 95)}
     if found.texts and cfg.model != "random":
-        expected = [" ".join(texts[number] for number in numbers) for numbers, _ in found.texts]
-        errors = word_errors(expected, [text for _, text in found.texts])
+        files, said = ([" ".join(own[i] for i in numbers) for numbers, _ in found.texts] for own in (texts, spoken))
+        streamed = [text for _, text in found.texts]
+        errors = word_errors(files, streamed)
         row |= {"words": errors.length, "other_words": round(errors.rate * errors.length)}
+        if all(spoken):
+            of_files, of_streams = (round(100 * word_errors(said, own).rate, 2) for own in (files, streamed))
+            row |= {"wer_files": of_files, "wer_streams": of_streams}
     print(json.dumps(row))
     print("\n".join(sorted(set(found.errors))[:5]))
     if cfg.save:

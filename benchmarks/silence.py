@@ -32,8 +32,8 @@ from common.data.manifest import Utterance, read_sources
 from common.recognition.metrics import word_errors
 from common.recognition.transcripts import Transcript
 from trt.client.asking import Server
-from trt.serving.live import Captions
 from trt.serving.models import Ears, load_ears
+from trt.serving.streams.live import Captions
 
 Place = Literal["before", "after", "both", "between"]
 By = Literal["recording", "session", "captions"]

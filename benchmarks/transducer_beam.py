@@ -32,7 +32,7 @@ from common.recognition.metrics import word_errors
 from common.text.normalize import normalize_english
 from ctc.ngram import estimate
 from fastconformer.hearing.searching import INTERNAL_SHARE
-from fastconformer.hypotheses import DecodedLabels, Hypothesis
+from fastconformer.hypotheses import DecodedLabels, PieceHypothesis
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 
@@ -191,12 +191,12 @@ def side(
     batch: int,
     options: DecodingOptions,
     words: Sequence[Sequence[str]] | None,
-) -> Callable[[], list[Hypothesis]]:
+) -> Callable[[], list[PieceHypothesis]]:
     """What decodes all batches."""
     decoder = asr.decoder(options) if options.searches or words is not None else None
 
-    def decode() -> list[Hypothesis]:
-        found: list[Hypothesis] = []
+    def decode() -> list[PieceHypothesis]:
+        found: list[PieceHypothesis] = []
         for i, (encoded_BSC, frames) in enumerate(batches):
             own = None if words is None else words[i * batch : (i + 1) * batch]
             found += asr.decode(encoded_BSC, frames, decoder=decoder, hot_words=own)
@@ -205,7 +205,7 @@ def side(
     return decode
 
 
-def rate(references: Texts, hypotheses: Sequence[Hypothesis], which: Sequence[int]) -> float:
+def rate(references: Texts, hypotheses: Sequence[PieceHypothesis], which: Sequence[int]) -> float:
     """Word error rate of some utterances."""
     pairs = [(references[i], normalize_english(hypotheses[i].text)) for i in which]
     errors = word_errors([reference for reference, _ in pairs], [hypothesis for _, hypothesis in pairs])

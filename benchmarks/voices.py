@@ -35,13 +35,10 @@ from common.data.manifest import ManifestError, Utterance, read_sources
 from common.features import TTS, LogMel
 from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.griffin_lim import griffin_lim
-from fastpitch.acoustic.harmonics import through_unvoiced
-from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
 from fastpitch.speaking import sound
 from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 
 READER_CLIPS = 20
-COMBS = PitchConfig(method="combs", lowest_hz=60, highest_hz=500)  # as the voice learned its pitch
 COPY, SPEECH = "copy synthesis", "speech"
 Say = Callable[[Clip], np.ndarray]  # what a side makes of a recording, or of its text
 
@@ -58,8 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     options = parser().parse_args(arguments)
     if options.clips is None and options.texts is None:
         parser().error("nothing to judge: expected --clips, --texts or both")
-    if options.given_pitch and options.clips is None:
-        parser().error("--given-pitch: is of copy synthesis; expected --clips")
     torch.set_num_threads(1)
     asked = [judge for judge in JUDGES if not options.judges or judge.name in options.judges]
     found, missing = judges.available(asked)
@@ -73,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     verdicts = []
     parts: list[tuple[str, Path, dict[str, Say]]] = []
     if options.clips is not None:
-        parts.append((COPY, options.clips, copy_sides(vocoders, given_pitch=options.given_pitch)))
+        parts.append((COPY, options.clips, copy_sides(vocoders)))
     if options.texts is not None:
         parts.append((SPEECH, options.texts, speech_sides(options.fastpitch, vocoders)))
     for part, source, sides in parts:
@@ -98,11 +93,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--vocoder", action="append", default=[], help="NAME=CHECKPOINT, or a voice's name; several are several sides"
     )
-    made.add_argument(
-        "--given-pitch",
-        action="store_true",
-        help="copy synthesis also with the pitch of the recording, of vocoders that take it",
-    )
     made.add_argument("--sides", nargs="*", help="sides that are judged (default: all)")
     made.add_argument(
         "--judges", nargs="*", choices=[judge.name for judge in JUDGES], help="judges that are asked (default: all)"
@@ -119,25 +109,17 @@ class Said(NamedTuple):
     seconds: float
 
 
-def copy_sides(vocoders: dict[str, str], *, given_pitch: bool = False) -> dict[str, Say]:
-    """What says recordings again, by name; WORLD where pyworld is there.
-
-    `given_pitch`: vocoders that take it say them once more, given the pitch of the recording too, as WORLD is.
-    """
+def copy_sides(vocoders: dict[str, str]) -> dict[str, Say]:
+    """What says recordings again, by name; WORLD where pyworld is there."""
     log_mel = LogMel(TTS).eval()
 
     def mel(clip: Clip) -> Tensor:
         samples_N = torch.from_numpy(clip.samples_N)
         return log_mel(samples_N[None], torch.tensor([len(samples_N)])).features_BFT
 
-    def by(name: str, vocoder: Vocoder) -> dict[str, Say]:
+    def by(vocoder: Vocoder) -> Say:
         vocoder.require(TTS)
-        ways: dict[str, Say] = {name: lambda clip: vocoder(mel(clip))[0].numpy()}
-        if given_pitch and not vocoder.takes_pitch:
-            print(f"{name}: takes no pitch; a light vocoder with phases of pulses does", file=sys.stderr)
-        elif given_pitch:
-            ways[f"{name}, given pitch"] = lambda clip: vocoder(mel(clip), pitch_BT=pitch(clip))[0].numpy()
-        return ways
+        return lambda clip: vocoder(mel(clip))[0].numpy()
 
     sides: dict[str, Say] = {
         "recordings": lambda clip: clip.samples_N,
@@ -148,14 +130,8 @@ def copy_sides(vocoders: dict[str, str], *, given_pitch: bool = False) -> dict[s
     else:
         print(f"WORLD is left out: pyworld not installed; {judges.INSTALL}", file=sys.stderr)
     for name, path in vocoders.items():
-        sides |= by(name, fastpitch.load_vocoder(path, device="cpu"))
+        sides[name] = by(fastpitch.load_vocoder(path, device="cpu"))
     return sides
-
-
-def pitch(clip: Clip) -> Tensor:
-    """[1, T] in Hz by combs, straight lines where there is no voice."""
-    hertz_1T = torch.from_numpy(extract_pitch(clip.samples_N, COMBS))[None]
-    return through_unvoiced(hertz_1T) if hertz_1T.any() else torch.full_like(hertz_1T, COMBS.lowest_hz)
 
 
 def speech_sides(path: str | None, vocoders: dict[str, str]) -> dict[str, Say]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
-from common import flags
+from common import flags, starting
 from common.files.atomic import decoded
 from common.interruption import discard_output, ended_by_the_user
 
@@ -158,8 +158,11 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
     try:
         with ended_by_the_user():
             yield
-    except expected as error:
-        print(f"error: {_told(error)}", file=sys.stderr)
+    except Exception as error:
+        told = _told(error) if isinstance(error, expected) else starting.what_to_install(error)
+        if not told:
+            raise
+        print(f"error: {told}", file=sys.stderr)
         try:
             sys.stdout.flush()
         except (AttributeError, OSError, ValueError):  # a full disk: what is left cannot be written at the end either

@@ -1,4 +1,4 @@
-"""Ctrl-C while a command that `python -m` starts is still being imported. Imports as little as it can: it comes first.
+"""Ctrl-C and missing packages while a command that `python -m` starts is imported. Imports as little as it can.
 
 Importing torch takes seconds, may turn an exception into others, and Python would show where in it. So a signal ends
 the process at once, in one line, with status 130. From `common.interruption.ended_by_the_user` on it is an exception.
@@ -7,6 +7,28 @@ the process at once, in one line, with status 130. From `common.interruption.end
 import os
 import signal
 import sys
+
+TYPE_CHECKING = False  # as in typing, which need not be imported here
+if TYPE_CHECKING:
+    from types import TracebackType
+
+# The extra of pyproject.toml that brings a package which commands import at their top.
+EXTRAS = {"onnx": "onnx", "onnxruntime": "onnx", "onnxscript": "onnx", "fastapi": "serve", "uvicorn": "serve"}
+EXTRAS |= {"starlette": "serve", "websockets": "serve", "prometheus_client": "serve"}
+
+
+def what_to_install(error: BaseException) -> str:
+    """What to do where a package that an extra brings is not installed; empty for all other errors."""
+    extra = EXTRAS.get(str(error.name).split(".")[0]) if isinstance(error, ModuleNotFoundError) else None
+    return f"{error}; it comes with the extra {extra}: pip install -e '.[{extra}]'" if extra else ""
+
+
+def end_in_one_line(kind: type, error: BaseException, trace: "TracebackType | None") -> None:
+    """For `sys.excepthook`: a package that is missing is said in one line, with status 2."""
+    if what_to_install(error):
+        os.write(2, f"error: {what_to_install(error)}\n".encode())
+        os._exit(2)
+    sys.__excepthook__(kind, error, trace)
 
 
 def end_at_once(number: int, _frame: object) -> None:
@@ -17,6 +39,8 @@ def end_at_once(number: int, _frame: object) -> None:
 
 def begin() -> None:
     """The command is imported: from now on Ctrl-C is an exception."""
+    if sys.excepthook is end_in_one_line:
+        sys.excepthook = sys.__excepthook__
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -24,3 +48,4 @@ def begin() -> None:
 # So Python calls a program as long as it imports the packages around it; nothing is done to programs of others.
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, end_at_once)
+    sys.excepthook = end_in_one_line

@@ -1,6 +1,6 @@
 """Connectionist temporal classification: loss, decoding, alignment. `ctc/README.md` is the tour.
 
-Decoders work without torch, on arrays; what trains and aligns needs it, and is imported when it is first asked for.
+Decoders and aligners work without torch, on arrays; what trains needs it, and is imported when it is first asked for.
 """
 
 from importlib import import_module
@@ -10,12 +10,13 @@ from ctc import _interruption as _interruption
 from ctc._library import SlowPathWarning, include_dir, library_file
 
 try:
+    from ctc.alignment import Alignment, WordSpan, align, word_spans
     from ctc.arpa import SPACE, BackoffModel, read_arpa, write_arpa
     from ctc.beam import BeamOptions, Hypothesis, beam_search
     from ctc.compiled import NgramModel, compile_model, read_model, write_model
     from ctc.greedy import Decoded, greedy
     from ctc.scorer import Scorer, ScorerOptions
-    from ctc.spans import label_spans
+    from ctc.segmentation import Segment, SegmentOptions, segment
     from ctc.spelling import label_texts
     from ctc.stream import BeamStream, Labels
 except ModuleNotFoundError as missing:  # where wheels are built, and for those who want the C library alone
@@ -23,18 +24,14 @@ except ModuleNotFoundError as missing:  # where wheels are built, and for those 
         raise
 
 if TYPE_CHECKING:
-    from ctc.alignment import Alignment, WordSpan, align, word_spans
     from ctc.loss import CTCLoss, ctc_loss
     from ctc.memory import GradientPool
     from ctc.monotonic import monotonic_alignment
-    from ctc.segmentation import Segment, SegmentOptions, segment
 
 _OF_TORCH = {
-    "alignment": ("Alignment", "WordSpan", "align", "word_spans"),
     "loss": ("CTCLoss", "ctc_loss"),
     "memory": ("GradientPool",),
     "monotonic": ("monotonic_alignment",),
-    "segmentation": ("Segment", "SegmentOptions", "segment"),
 }
 
 
@@ -48,7 +45,7 @@ def __getattr__(name: str) -> object:
             if error.name != "torch":
                 raise
             raise ImportError(
-                f"ctc.{name} needs torch (pip install torch); without it there are the decoders and the C library"
+                f"ctc.{name} needs torch (pip install torch); without it there are decoding and alignment"
             ) from None
         globals().update({each: getattr(found, each) for each in names})
         return globals()[name]
@@ -81,7 +78,6 @@ __all__ = [
     "ctc_loss",
     "greedy",
     "include_dir",
-    "label_spans",
     "label_texts",
     "library_file",
     "monotonic_alignment",

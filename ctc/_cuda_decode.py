@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ctc import _cuda_library, _native
+from ctc._library import warn_slow
 from ctc._loss_library import TYPES
 from ctc.inputs import length_tensor
 
@@ -19,6 +20,7 @@ def collapsed(log_probs_BSV: Tensor, frames_B: Tensor | np.ndarray | Sequence[in
     frames_B = length_tensor(frames_B, log_probs_BSV.shape[0], name="greedy: frames_B")
     if _cuda_library.serves(log_probs_BSV):
         return greedy(log_probs_BSV, frames_B, blank)
+    warn_slow("ctc.greedy", _cuda_library.why_missing(log_probs_BSV.device))
     return collapsed_in_torch(log_probs_BSV.detach(), frames_B, blank)
 
 

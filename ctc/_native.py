@@ -93,6 +93,15 @@ class ModelTable(Structure):
     _fields_ = fields("i orders words; LevelTable* levels", LevelTable)
 
 
+Place = Callable[[np.ndarray], int]
+"""Puts an array where native code reads it: its address there."""
+
+
+def in_memory(array: np.ndarray) -> int:
+    """Where it is."""
+    return array.ctypes.data
+
+
 FUNCTIONS = {
     "ctc_greedy": "ppiipppp",
     "ctc_align_workspace": "nnp>z",

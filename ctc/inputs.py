@@ -43,16 +43,6 @@ def check_scores(scores: "Tensor | np.ndarray", blank: int, *, name: str, axes: 
         raise ValueError(f"blank: expected a label in [0, {scores.shape[-1]}), found {blank}")
 
 
-def score_tensor(scores: "Tensor | np.ndarray", blank: int, *, name: str, axes: Sequence[str] = BATCH) -> "Tensor":
-    """`scores`, checked, as a tensor: of an array the same memory, unless it cannot be written to or lies apart."""
-    check_scores(scores, blank, name=name, axes=axes)
-    if is_tensor(scores):
-        return scores
-    import torch
-
-    return torch.from_numpy(np.require(scores, requirements=("C", "W")))
-
-
 def host_scores(scores: "Tensor | np.ndarray", blank: int, *, name: str, axes: Sequence[str] = BATCH) -> np.ndarray:
     """`scores`, checked, as the kernels take them (see `on_host`)."""
     check_scores(scores, blank, name=name, axes=axes)

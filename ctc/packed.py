@@ -35,9 +35,9 @@ class Packed:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.between(0, self.count).astype(np.int64 if dtype is None else dtype)
 
-    def native(self) -> _native.PackedTable:
-        """`ctc_packed`, which points to `bits`."""
-        return _native.PackedTable(self.bits.ctypes.data, self.width)
+    def native(self, place: _native.Place = _native.in_memory) -> _native.PackedTable:
+        """`ctc_packed`, which points to where `place` puts `bits`."""
+        return _native.PackedTable(place(self.bits), self.width)
 
 
 def packed_bytes(count: int, width: int) -> int:

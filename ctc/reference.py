@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ctc.alignment import split_stars
+
 NEARLY_MINUS_INFINITY = -1e30
 """Stands for -inf where torch would answer NaN; a loss beyond half of it is infinite."""
 
@@ -70,19 +72,6 @@ def star_losses(
         loss = _star_loss(x_TV.log_softmax(1), labels, is_star, blank)
         losses.append(torch.where(loss > -NEARLY_MINUS_INFINITY / 2, math.inf, loss))
     return torch.stack(losses) if losses else logits_TBV.sum(dim=(0, 2)).to(wide)
-
-
-def split_stars(targets: list[int], star: int) -> tuple[list[int], list[bool]]:
-    """The labels without stars; whether a star stands before each of them, and behind the last."""
-    labels: list[int] = []
-    is_star = [False]
-    for target in targets:
-        if target == star:
-            is_star[-1] = True
-        else:
-            labels.append(target)
-            is_star.append(False)
-    return labels, is_star
 
 
 def _star_loss(log_probs_TV: Tensor, labels: list[int], is_star: list[bool], blank: int) -> Tensor:

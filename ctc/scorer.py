@@ -13,7 +13,7 @@ import numpy as np
 from ctc import _native
 from ctc.arpa import SPACE, BackoffModel
 from ctc.compiled import NgramModel
-from ctc.spelling import BOUNDARY, has_pieces, spelling
+from ctc.spelling import BOUNDARY, WordSpelling, has_pieces, spelling
 from ctc.tables import (
     NONE,
     Labels,
@@ -117,6 +117,10 @@ class Scorer:
         other = copy.copy(self)
         other.phrases, other._parts = self._phrases(hot_words), None
         return other
+
+    def spells(self, word: str) -> bool:
+        """Whether the labels can spell a word or phrase, in capitals or not as they are."""
+        return bool(word.strip() and self._labels_of(self._in_form(self._in_case(word))))
 
     def _phrases(self, hot_words: Mapping[str, float]) -> Phrases | None:
         if not isinstance(hot_words, Mapping):
@@ -267,18 +271,16 @@ class Scorer:
         gain, state = self._score(state._replace(word=0), unknown if word == NONE else word)
         return penalty + gain, state
 
-    def table(self) -> _native.ScorerTable:
-        """`ctc_scorer`, which points to arrays of this object."""
-        if self._parts is None:  # making pointers takes longer than decoding a word
-            self._parts = {
-                "ngram": None if self.ngram is None else ctypes.pointer(native_ngram(self.ngram)),
-                "lexicon": _pointer(_native.LexiconTable, self._lexicon_fields()),
-                "phrases": _pointer(_native.PhraseTable, self._phrase_fields()),
-                "label_word": None if self.label_word is None else self.label_word.ctypes.data,
-                "spelling": _pointer(_native.SpellingTable, self._spelling_fields()),
-            }
+    def table(self, place: _native.Place | None = None) -> _native.ScorerTable:
+        """`ctc_scorer`, which points to arrays of this object, or to where `place` puts them and the tables of them."""
+        if place is not None:
+            parts = self._tables(place)
+        elif self._parts is None:  # making pointers takes longer than decoding a word
+            parts = self._parts = self._tables(_native.in_memory)
+        else:
+            parts = self._parts
         return _native.ScorerTable(
-            **self._parts,
+            **parts,
             boundary=self.boundary,
             is_closed=self.is_closed,
             weight=self.options.weight,
@@ -286,32 +288,30 @@ class Scorer:
             unknown_penalty=self.options.unknown_penalty,
         )
 
-    def _spelling_fields(self) -> dict[str, int] | None:
-        if self.spelling is None:
-            return None
-        arrays = {"first_unit": self.spelling.first_unit, "units": self.spelling.units}
-        return {"unit_count": len(self.spelling.unit_of), **{name: _address(value) for name, value in arrays.items()}}
-
-    def _lexicon_fields(self) -> dict[str, int] | None:
-        if self.lexicon is None:
-            return None
-        spelled = self.lexicon.tree
-        arrays = {"first_child": spelled.first_child, "label": spelled.label, "word": self.lexicon.word}
-        return {"nodes": len(spelled.label), **{name: _address(value) for name, value in arrays.items()}}
-
-    def _phrase_fields(self) -> dict[str, int] | None:
-        if self.phrases is None:
-            return None
-        spelled = self.phrases.tree
-        arrays = {"first_child": spelled.first_child, "label": spelled.label}
-        arrays |= {name: getattr(self.phrases, name) for name in ("fail", "promise", "reward", "bound")}
-        fields = {name: _address(value) for name, value in arrays.items()}
-        return {"nodes": len(spelled.label), "start": self.phrases.start, **fields}
+    def _tables(self, place: _native.Place) -> dict[str, Any]:
+        ngram = None if self.ngram is None else _pointer(native_ngram(self.ngram, place), place)
+        parts = {
+            "lexicon": (_native.LexiconTable, self.lexicon),
+            "phrases": (_native.PhraseTable, self.phrases),
+            "spelling": (_native.SpellingTable, self.spelling),
+        }
+        tables = {name: None if own is None else _table(kind, own, place) for name, (kind, own) in parts.items()}
+        return {**tables, "ngram": ngram, "label_word": None if self.label_word is None else place(self.label_word)}
 
 
-def _address(value: np.ndarray | int) -> int:
-    return value.ctypes.data if isinstance(value, np.ndarray) else value
+def _table(structure: type[ctypes.Structure], part: Lexicon | Phrases | WordSpelling, place: _native.Place) -> Any:
+    fields: dict[str, Any] = part._asdict()
+    if tree := fields.pop("tree", None):
+        fields |= {"nodes": len(tree.label), **tree._asdict()}
+    if units := fields.pop("unit_of", None):
+        fields["unit_count"] = len(units)
+    placed = {name: place(own) if isinstance(own, np.ndarray) else own for name, own in fields.items()}
+    return _pointer(structure(**placed), place)
 
 
-def _pointer(structure: type[ctypes.Structure], fields: dict[str, int] | None) -> Any:
-    return None if fields is None else ctypes.pointer(structure(**fields))
+def _pointer(structure: ctypes.Structure, place: _native.Place) -> Any:
+    """To where `place` puts it."""
+    if place is _native.in_memory:
+        return ctypes.pointer(structure)
+    placed = place(np.frombuffer(bytes(structure), np.uint8))
+    return ctypes.cast(placed, ctypes.POINTER(type(structure)))

@@ -1,19 +1,20 @@
 """Finds the sentences of a long text in a long recording (after Kürzinger et al. 2020, "CTC-segmentation").
 
-S frames, V labels.
+S frames, V labels. Needs no torch.
 """
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from ctc.alignment import Spans, frames_needed, read_transcripts, viterbi_with_gaps
-from ctc.inputs import UTTERANCE, score_tensor
+from ctc.alignment import Spans, frames_needed, normalised, read_transcripts, viterbi_with_gaps
+from ctc.inputs import UTTERANCE, host_scores
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class Segment(NamedTuple):
 
 
 def segment(
-    log_probs_SV: Tensor | np.ndarray,
+    log_probs_SV: "Tensor | np.ndarray",
     sentences: Sequence[Sequence[int]],
     *,
     blank: int = 0,
@@ -63,8 +64,8 @@ def segment(
     empty sentence, for text that needs more frames than there are and for scores without a path.
     """
     options = options or SegmentOptions()
-    log_probs_SV = score_tensor(log_probs_SV, blank, name="segment: log_probs_SV", axes=UTTERANCE)
-    frames, vocabulary = log_probs_SV.shape
+    scores_SV = host_scores(log_probs_SV, blank, name="segment: log_probs_SV", axes=UTTERANCE)
+    frames, vocabulary = scores_SV.shape
     rows = read_transcripts(sentences, None, len(sentences), vocabulary, blank, name="segment: sentences")
     for item, row in enumerate(rows):
         if not row:
@@ -75,17 +76,17 @@ def segment(
     ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
     gaps = {0, *ends.tolist()}
     is_gap = [place in gaps for place in range(len(labels) + 1)]
-    spans = _spans(log_probs_SV, labels, is_gap, blank, options)
-    if not torch.isfinite(spans.log_prob_B).all():
-        raise ValueError(f"segment: log_probs_SV: the best path has log-probability {spans.log_prob_B.item()}")
-    return _segments(log_probs_SV, spans, labels, ends, blank, options.score_frames)
+    spans = _spans(scores_SV, labels, is_gap, blank, options)
+    if not np.isfinite(spans.log_prob_B).all():
+        raise ValueError(f"segment: log_probs_SV: the best path has log-probability {spans.log_prob_B[0]}")
+    return _segments(scores_SV, spans, labels, ends, blank, options.score_frames)
 
 
-def _spans(log_probs_SV: Tensor, labels: list[int], is_gap: list[bool], blank: int, options: SegmentOptions) -> Spans:
+def _spans(scores_SV: np.ndarray, labels: list[int], is_gap: list[bool], blank: int, options: SegmentOptions) -> Spans:
     window, is_clipped = options.window, True
     while is_clipped:
         spans, is_clipped = viterbi_with_gaps(
-            log_probs_SV, labels, is_gap, blank, gap_log_prob=options.gap_log_prob, window=window
+            scores_SV, labels, is_gap, blank, gap_log_prob=options.gap_log_prob, window=window
         )
         is_clipped = is_clipped and window <= len(labels)
         window *= 2
@@ -93,15 +94,13 @@ def _spans(log_probs_SV: Tensor, labels: list[int], is_gap: list[bool], blank: i
 
 
 def _segments(
-    log_probs_SV: Tensor, spans: Spans, labels: list[int], ends: np.ndarray, blank: int, score_frames: int
+    scores_SV: np.ndarray, spans: Spans, labels: list[int], ends: np.ndarray, blank: int, score_frames: int
 ) -> list[Segment]:
-    start_U, end_U = spans.start_BU[0].numpy(), spans.end_BU[0].numpy()
-    path_S = np.full(len(log_probs_SV), blank)
+    start_U, end_U = spans.start_BU[0], spans.end_BU[0]
+    path_S = np.full(len(scores_SV), blank)
     for label, start, end in zip(labels, start_U.tolist(), end_U.tolist(), strict=True):
         path_S[start:end] = label
-    scores_SV = log_probs_SV.detach().cpu()
-    path_scores_S = scores_SV.gather(1, torch.from_numpy(path_S)[:, None])[:, 0].double()
-    total_S = np.concatenate([[0.0], (path_scores_S - scores_SV.double().logsumexp(1)).cumsum(0).numpy()])
+    total_S = np.concatenate([[0.0], normalised(scores_SV)[np.arange(len(path_S)), path_S].cumsum()])
     segments = []
     for first, last in itertools.pairwise([0, *ends.tolist()]):
         start, end = int(start_U[first]), int(end_U[last - 1])

@@ -66,14 +66,14 @@ def ngram_automaton(model: BackoffModel) -> NgramAutomaton:
     return automaton_in_python(model) if library is None else automaton_native(library, model)
 
 
-def native_ngram(automaton: NgramAutomaton) -> _native.NgramTable:
-    """`ctc_ngram`, which points to the arrays of `automaton`."""
+def native_ngram(automaton: NgramAutomaton, place: _native.Place = _native.in_memory) -> _native.NgramTable:
+    """`ctc_ngram`, which points to where `place` puts the arrays of `automaton`."""
     fields: dict[str, Any] = automaton._asdict()
     for name, value in fields.items():
         if isinstance(value, np.ndarray):
-            fields[name] = value.ctypes.data
+            fields[name] = place(value)
         elif isinstance(value, Packed):
-            fields[name] = value.native()
+            fields[name] = value.native(place)
     states, words, arcs = (len(part) for part in (automaton.backoff, automaton.word_bound, automaton.arc_log_prob))
     return _native.NgramTable(states=states, words=words, arcs=arcs, **fields)
 

@@ -8,7 +8,7 @@ import common
 if not hasattr(common, "starting"):  # somebody else's, found before that of these packages
     raise SystemExit(f"error: {common.__file__} is in the way of the package `common`: rename it, or start elsewhere")
 
-from fastconformer.hypotheses import Hypothesis
+from fastconformer.hypotheses import PieceHypothesis
 
 if TYPE_CHECKING:
     from common.recognition.transcripts import Transcript, Word
@@ -45,7 +45,7 @@ __all__ = [
     "Decoder",
     "DecoderOptions",
     "DecoderState",
-    "Hypothesis",
+    "PieceHypothesis",
     "Pool",
     "Recognizer",
     "Session",

@@ -146,7 +146,7 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
 
     @functools.cached_property
     def _decoder(self) -> Steps:
-        return Steps(self.network, self.decoder_precision)
+        return Steps(self.network, self.decoder_precision, self.precision)
 
     @torch.inference_mode()
     def _by_aligner(self, samples: Sequence[np.ndarray]) -> CtcFrames:

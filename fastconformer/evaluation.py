@@ -83,7 +83,7 @@ class EvaluationConfig:
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     precision: Precision = "fp32"
-    """Arithmetic of the encoder; features and heads are always fp32."""
+    """Arithmetic of the encoder, and of decoders' matrices on a GPU; all else is fp32."""
     batch_size: int = 16
     """Utterances per process recognised at once."""
     workers: int = 2

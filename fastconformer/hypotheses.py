@@ -23,7 +23,7 @@ class DecodedLabels(NamedTuple):
     entropies: Sequence[float] = ()
 
 
-class Hypothesis(NamedTuple):
+class PieceHypothesis(NamedTuple):
     """What was recognised in one utterance: pieces, and the encoder frame that each was emitted at.
 
     `durations` are frames: those that TDT gives, those that a piece of CTC lasts, None for RNN-T. `confidence` is the
@@ -39,25 +39,25 @@ class Hypothesis(NamedTuple):
     entropy_confidence: list[float]
     score: float = 0.0
     """Log-probability, and what the language model and hot words add; 0 without a search."""
-    alternatives: tuple["Hypothesis", ...] = ()
+    alternatives: tuple["PieceHypothesis", ...] = ()
     """Less probable hypotheses, best first, as many as a search was asked for."""
 
-    def part(self, start: int, stop: int | None) -> "Hypothesis":
+    def part(self, start: int, stop: int | None) -> "PieceHypothesis":
         """The pieces from `start` to `stop`, without their text."""
         tokens, frames, confidence, entropy = (
             each[start:stop] for each in (self.tokens, self.frames, self.confidence, self.entropy_confidence)
         )
         durations = None if self.durations is None else self.durations[start:stop]
-        return Hypothesis(tokens, frames, durations, "", confidence, entropy)  # type: ignore[arg-type]
+        return PieceHypothesis(tokens, frames, durations, "", confidence, entropy)  # type: ignore[arg-type]
 
 
-NOTHING = Hypothesis([], [], None, "", [], [])
+NOTHING = PieceHypothesis([], [], None, "", [], [])
 
 
-def hypothesis_of(decoded: DecodedLabels, pieces: Pieces) -> Hypothesis:
+def hypothesis_of(decoded: DecodedLabels, pieces: Pieces) -> PieceHypothesis:
     """What a decoder found, spelled."""
     most = math.log(len(pieces))
-    return Hypothesis(
+    return PieceHypothesis(
         decoded.tokens,
         decoded.frames,
         decoded.durations,
@@ -67,14 +67,14 @@ def hypothesis_of(decoded: DecodedLabels, pieces: Pieces) -> Hypothesis:
     )
 
 
-def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
+def joined(parts: Sequence[PieceHypothesis], pieces: Pieces) -> PieceHypothesis:
     """The hypothesis that those of an utterance's parts are, one after the other; the last one's score is of all."""
     tokens = [token for part in parts for token in part.tokens]
     durations = None
     if any(part.durations is not None for part in parts):
         durations = [duration for part in parts for duration in part.durations or ()]
     last = parts[-1] if parts else NOTHING
-    return Hypothesis(
+    return PieceHypothesis(
         tokens,
         [frame for part in parts for frame in part.frames],
         durations,
@@ -87,7 +87,7 @@ def joined(parts: Sequence[Hypothesis], pieces: Pieces) -> Hypothesis:
 
 
 def words_in(
-    hypothesis: Hypothesis,
+    hypothesis: PieceHypothesis,
     confidence: Sequence[float],
     pieces: Pieces,
     recording: Recording,
@@ -112,8 +112,8 @@ def words_in(
 
 def transcript_of(
     recording: Recording,
-    hypothesis: Hypothesis,
-    words: Callable[[Hypothesis, Recording], list[Word]],
+    hypothesis: PieceHypothesis,
+    words: Callable[[PieceHypothesis, Recording], list[Word]],
     *,
     seconds_per_frame: float,
     error: str,

@@ -46,8 +46,8 @@ class InferenceConfig(AskingConfig):
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
     precision: Choice = "fp32"
-    """Arithmetic of the encoder; features and heads are always fp32. auto: the fastest on this machine within 2 % of
-    fp32."""
+    """Arithmetic of the encoder, and of decoders' matrices on a GPU; all else is fp32. auto: the fastest on this
+    machine within 2 % of fp32."""
     chunk_seconds: float = ChunkOptions.chunk_seconds
     """Seconds of a chunk; long recordings are encoded in chunks, and decoded as one."""
     left_seconds: float = ChunkOptions.left_seconds

@@ -25,8 +25,9 @@ Confidence = Literal["probability", "entropy"]
 class Listener:
     """A model with the features that it hears and the pieces that it writes.
 
-    `Listener.model` is prepared for inference. The encoder computes in `precision`, heads in float32. Features are
-    normalised over `normalize_seconds` around a frame, 0 for all that is encoded with it.
+    `Listener.model` is prepared for inference. The encoder computes in `precision`, heads in float32; on a GPU the
+    matrices of a transducer and of an attention decoder are of that precision, too. Features are normalised over
+    `normalize_seconds` around a frame, 0 for all that is encoded with it.
     """
 
     def __init__(

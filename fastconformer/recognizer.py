@@ -38,7 +38,7 @@ from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, 
 from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
 from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames
 from fastconformer.hearing.streaming import Pool, Session
-from fastconformer.hypotheses import Hypothesis, transcript_of, words_in
+from fastconformer.hypotheses import PieceHypothesis, transcript_of, words_in
 from fastconformer.listening import Confidence, Listener
 from fastconformer.network.model import Model
 from fastconformer.network.streaming import lookahead_of, no_such_lookahead
@@ -107,7 +107,7 @@ class Recognizer(Listener):
         head: Head = "auto",
         decoder: SearchDecoding | None = None,
         hot_words: Sequence[Iterable[str]] | None = None,
-    ) -> list[Hypothesis]:
+    ) -> list[PieceHypothesis]:
         """What is said in frames of `encode`: by default greedily, exact. Raises ValueError.
 
         `head` is by default that of the recogniser. With a `decoder` (the method of that name, which has a head of its
@@ -118,16 +118,20 @@ class Recognizer(Listener):
         decoder = decoder or self.decoder(head=head)
         return decoder(encoded_BSC, frames_B, hot_words=hot_words)
 
-    def decoder(self, options: DecodingOptions | None = None, *, head: Head = "auto") -> SearchDecoding:
+    def decoder(
+        self, options: DecodingOptions | None = None, *, head: Head = "auto", like: SearchDecoding | None = None
+    ) -> SearchDecoding:
         """What `decode` and `transcribe` decode with, if not greedily by the network alone.
 
-        A language model is of words, or of pieces where most of its words are pieces. Raises ConfigError for words or
-        files that cannot be used.
+        A language model is of words, or of pieces where most of its words are pieces; that of `like`, a decoder of this
+        method with the same one, is not read again. Raises ConfigError for words or files that cannot be used.
         """
         options = options or DecodingOptions()
         if (self.head if head == "auto" else head) == "ctc":
-            return of_ctc(lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded))), self.pieces, options)
-        return of_transducer(self.model.decoder_weights(), self.pieces, options, max_symbols=self.max_symbols)
+            log_probs = lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded)))  # noqa: E731
+            return of_ctc(log_probs, self.pieces, options, like=like)
+        how: dict[str, Any] = {"max_symbols": self.max_symbols, "precision": self.precision, "like": like}
+        return of_transducer(self.model.decoder_weights(), self.pieces, options, **how)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""
@@ -249,7 +253,8 @@ class Recognizer(Listener):
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
-        return Decoder(self.model.decoder_weights(), DecoderOptions(max_symbols=self.max_symbols))
+        options = DecoderOptions(max_symbols=self.max_symbols, precision=self.precision)
+        return Decoder(self.model.decoder_weights(), options)
 
     def cut(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
         """So many samples of a recording, whole or in chunks with context on both sides."""
@@ -263,14 +268,14 @@ class Recognizer(Listener):
         step = attention_step(self.model.encoder.cfg)
         return whole_chunks(chunk_seconds, *context_seconds, seconds_per_frame=self.seconds_per_frame, step=step)
 
-    def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
+    def _transcript(self, recording: Recording, hypothesis: PieceHypothesis, is_nan: bool) -> Transcript:
         error = recording.failure
         if is_nan:
             advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
             error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
         return transcript_of(recording, hypothesis, self.words, seconds_per_frame=self.seconds_per_frame, error=error)
 
-    def words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
+    def words(self, hypothesis: PieceHypothesis, recording: Recording) -> list[Word]:
         """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""
         sure = hypothesis.entropy_confidence if self.confidence == "entropy" else hypothesis.confidence
         return words_in(hypothesis, sure, self.pieces, recording, seconds_per_frame=self.seconds_per_frame)

@@ -27,7 +27,7 @@ from fastconformer.attention.pieces import SPECIALS, PromptedPieces, learned_pie
 from fastconformer.attention.prompt import PromptFormat
 from fastconformer.attention.targets import Targets, Texts, askable, languages_of
 from fastconformer.checkpoints import own, reading
-from fastconformer.checkpoints.imported import Imported
+from fastconformer.checkpoints.imported import TrainedModel
 from fastconformer.config import Config, DataConfig
 from fastconformer.network.model import Model
 
@@ -35,7 +35,7 @@ NAME = "fastconformer"  # checkpoints in a run directory start with it
 DEPENDS_ON = ("model", "optim.kind", "features.sample_rate", "features.mel_bins", "features.hop_samples")
 
 
-def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, Imported | None]:
+def started_from(cfg: Config, directory: RunDirectory) -> tuple[Config, TrainedModel | None]:
     """The configuration with what `checkpoint` says of the model, and that model. Raises CheckpointError, ConfigError.
 
     A run that goes on needs no checkpoint but its own.
@@ -72,7 +72,7 @@ def _stripped(text: str) -> str:
 class Run:
     """What a training step uses. Raises CheckpointError and the readers' errors."""
 
-    def __init__(self, cfg: Config, start: Imported | None, directory: RunDirectory):
+    def __init__(self, cfg: Config, start: TrainedModel | None, directory: RunDirectory):
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
         known = self._known_pieces(start)
@@ -175,7 +175,7 @@ class Run:
         cfg, encode = self.cfg, pieces.encode if pieces is not None else None
         return dataset_of(utterances, cfg.data, cfg.features, encode, seed=cfg.seed, training=training)
 
-    def _known_pieces(self, start: Imported | None) -> Pieces | None:
+    def _known_pieces(self, start: TrainedModel | None) -> Pieces | None:
         """Those of the checkpoint that the run goes on from or starts with. Raises CheckpointError."""
         if self.directory.saved is not None and "pieces" in self.directory.saved:
             return own.decoded_pieces(self.directory.saved["pieces"], self.cfg.model.pieces)

@@ -16,6 +16,7 @@ from common.data.loading import stand_in
 from common.runs.run_directory import started
 from common.seeds import mixed
 from common.training.course import course_in_epochs
+from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from fastpitch.acoustic import data
@@ -39,6 +40,7 @@ class Step(NamedTuple):
 def main(cfg: Config) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with started(cfg, NAME, saves=not cfg.dry_run) as directory:
+        cfg = fitted(cfg, directory, Run, try_batch)
         run = Run(cfg, directory)
         if cfg.dry_run:
             try_longest_batch(run)
@@ -132,9 +134,14 @@ def tensorboard_samples(run: Run) -> Iterator[Samples | None]:
 
 def try_longest_batch(run: Run) -> None:
     """Runs forward and backward on the longest batch, and says whether it fits."""
-    batch = next(iter(data.loader(run.train_set, [run.epochs.longest])))
-    loss = update(run, batch).losses_K[0].item()
-    run.directory.log.event(f"the longest batch fits: {int(batch.frames_B.max())} frames, loss {loss:.3f}")
+    frames, loss = try_batch(run, run.epochs.longest)
+    run.directory.log.event(f"the longest batch fits: {frames} frames, loss {loss:.3f}")
+
+
+def try_batch(run: Run, indices: list[int]) -> tuple[int, float]:
+    """Makes a step of some clips; the frames of the longest, and the loss."""
+    batch = next(iter(data.loader(run.train_set, [indices])))
+    return int(batch.frames_B.max()), update(run, batch).losses_K[0].item()
 
 
 if __name__ == "__main__":

@@ -92,9 +92,13 @@ class Recognizer:
         with torch.no_grad():
             return self.log_mel(*(given.to(self.device, non_blocking=True) for given in (audio_BN, samples_B)))
 
-    def decoder(self, options: DecodingOptions | None = None) -> CTCDecoder:
-        """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
-        return CTCDecoder((*self.vocabulary.labels, BLANK), blank=self.vocabulary.blank, options=options)
+    def decoder(self, options: DecodingOptions | None = None, *, like: CTCDecoder | None = None) -> CTCDecoder:
+        """What `transcribe` decodes with. `like`: one with the same language model, which is not read again.
+
+        Raises ConfigError for words or files that cannot be used.
+        """
+        labels = (*self.vocabulary.labels, BLANK)
+        return CTCDecoder(labels, blank=self.vocabulary.blank, options=options, like=like)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Tests on this machine. Sets itself up the first time.
-#   bash scripts/test.sh                          all of them, as CI does: a process per core, each with one thread
+#   bash scripts/test.sh                          all of them, as CI does: a process per core and one more, each with one thread
 #   bash scripts/test.sh -m "not slow"            the quick ones, likewise; other arguments of pytest work as well
 #   bash scripts/test.sh tests/common -k audio    what is named, in one process
 #   NIGHTLY=1                                     with those marked nightly
-#   PROCESSES=1                                   number of processes at once (default: one per core, at most 8)
+#   PROCESSES=1                                   number of processes at once (default: one more than cores, at most 8)
 set -euo pipefail
 needs_tests=true
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -26,6 +26,8 @@ done
 processes="$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"
 read -r quota period 2>/dev/null < /sys/fs/cgroup/cpu.max || quota=max
 if [ "$quota" != max ] && [ $((quota / period)) -lt "$processes" ]; then processes=$((quota < period ? 1 : quota / period)); fi
+# One more than cores: tests of servers, signals and other processes wait for a sixth of their time.
+[ "$processes" = 1 ] || processes=$((processes + 1))
 [ "$processes" -le 8 ] || processes=8
 processes="${PROCESSES:-$processes}"
 parallel=(-n "$processes" --dist worksteal)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
 from common.text.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings, named_words
-from common.text.english import electronic, reader
+from common.text.english import reader
 from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.european import language as european
@@ -269,11 +269,6 @@ def written(weights: dict[str, dict[str, int]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@cache
-def _english_classes() -> dict[str, list[str]]:
-    return reader.classes()
-
-
 def aligned(case: Case) -> Taught | None:
     """An English phrase as the reader takes it, and its places; None where no reading says it.
 
@@ -281,12 +276,8 @@ def aligned(case: Case) -> Taught | None:
     """
     text = prepared(case.written)
     text = in_ascii(text, without_reading(text))
-    has_address = bool(electronic.AHEAD.search(text))
-
-    @cache
-    def at(position: int) -> list[Proposal]:
-        follows = position > 0 and text[position - 1].isalpha()
-        return reader.proposed(text, position, STYLE, follows, has_address)
+    following = reader.following(text, STYLE)
+    at = cache(lambda position: following(position)[1])
 
     def told(position: int, proposal: Proposal, reading: SpokenForm) -> str:
         if reading.said is None:
@@ -296,7 +287,7 @@ def aligned(case: Case) -> Taught | None:
 
     for alternatives, is_strict in ((case.said[:1], True), (case.said[:1], False), (case.said, False)):
         if found := places(TaughtPhrase(text, at, told), [_said(said, is_strict) for said in alternatives]):
-            return text, found, _english_classes()
+            return text, found, reader.classes()
     return None
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import measured
+
 DEVICE = Path(__file__).with_name("device")
 
 # Tests send signals to themselves and to commands, which would inherit that nohup and `&` in a script ignore some.
@@ -40,8 +42,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path == DEVICE and not named else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `nightly` are asked for by NIGHTLY=1, by `-m nightly`, or each by its name."""
+    slow = measured.on_record()
+    for item in items:
+        if measured.named(item) in slow:
+            item.add_marker("slow")
     if os.environ.get("NIGHTLY") or "nightly" in config.option.markexpr or any("::" in arg for arg in config.args):
         return
     left_out = [item for item in items if item.get_closest_marker("nightly")]

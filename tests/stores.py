@@ -1,12 +1,18 @@
-"""An S3 server on this machine, and one before it that fails by schedule: errors, resets, silence, short answers."""
+"""Stores on this machine that fail by schedule: errors, resets, silence, short answers.
+
+An S3 server with a failing one before it, and a hub as far as Hugging Face's client asks it for files of a data set.
+"""
 
 import contextlib
+import functools
 import http.client
+import json
 import random
 import socket
 import struct
 import threading
 import time
+import urllib.parse
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,8 +28,9 @@ class Faults:
 
     def __init__(self, share: float = 0.0, kinds: tuple[str, ...] = FAULTS, seconds: float = 1.0, seed: int = 1):
         self.share, self.kinds, self.seconds = share, kinds, seconds
-        self.url, self.after = "", 0
+        self.url, self.after, self.statuses = "", 0, (503,)
         self.random, self.came = random.Random(seed), Counter[str]()
+        self.asked: list[tuple[str, str]] = []
 
     def drawn(self) -> str:
         """What happens to a request: "" for nothing."""
@@ -52,23 +59,33 @@ class _Proxy(BaseHTTPRequestHandler):
             time.sleep(self.server.faults.seconds)
             self.close_connection = True
             return
-        connection = http.client.HTTPConnection(*self.server.behind)
-        connection.request(self.command, self.path, body, dict(self.headers))
-        answer = connection.getresponse()
-        content = answer.read()
-        self.send_response_only(503 if fault == "error" else answer.status)
-        content = b"<Error><Code>SlowDown</Code></Error>" if fault == "error" else content
-        for name, value in answer.getheaders():
+        status, headers, content = self.answer(body)
+        if fault == "error":
+            status, content = (
+                self.server.faults.random.choice(self.server.faults.statuses),
+                b"<Error><Code>SlowDown</Code></Error>",
+            )
+        self.send_response_only(status)
+        for name, value in headers:
             if name.lower() not in ("content-length", "transfer-encoding", "connection"):
                 self.send_header(name, value)
-        size = answer.getheader("Content-Length") if self.command == "HEAD" else len(content)
-        self.send_header("Content-Length", str(size or 0))
+        told = dict(headers).get("Content-Length") if self.command == "HEAD" else len(content)
+        if fault == "short":  # whole by what it says of itself
+            told = len(content) // 2
+        self.send_header("Content-Length", str(told or 0))
         self.end_headers()
-        if fault == "cut":
+        if fault in ("cut", "short"):
             self.wfile.write(content[: len(content) // 2])
             self.close_connection = True
         elif self.command != "HEAD":
             self.wfile.write(content)
+
+    def answer(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Status, headers and content that come without a fault."""
+        connection = http.client.HTTPConnection(*self.server.behind)
+        connection.request(self.command, self.path, body, dict(self.headers))
+        answer = connection.getresponse()
+        return answer.status, answer.getheaders(), answer.read()
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _passed_on
 
@@ -76,10 +93,53 @@ class _Proxy(BaseHTTPRequestHandler):
         pass
 
 
+class _Hub(_Proxy):
+    """Answers what `huggingface_hub` asks of a data set me/corpus."""
+
+    def answer(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        path, root = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path), self.server.folder
+        self.server.faults.asked.append((path, self.headers.get("Range", "")))
+        of_repository, found = path.partition("/datasets/me/corpus")[::2]
+        if of_repository == "/api":
+            kind, _, rest = found.strip("/").partition("/")
+            if kind == "tree":
+                folder = root / rest.partition("/")[2]
+                if not folder.is_dir():
+                    return self.told(None)
+                files = folder.rglob("*") if "recursive=true" in self.path.lower() else folder.iterdir()
+                return self.told([self.described(file) for file in sorted(files)])
+            if kind == "paths-info":
+                names = urllib.parse.parse_qs(body.decode()).get("paths", [])
+                return self.told([self.described(root / name) for name in names if (root / name).exists()])
+            return self.told({"id": "me/corpus", "sha": "0" * 40, "siblings": [], "private": False, "tags": []})
+        file = root / found.partition("/resolve/main/")[2]
+        if not file.is_file() or of_repository:
+            return self.told(None)
+        content = file.read_bytes()
+        if not (asked := self.headers.get("Range")):
+            return 200, [("Content-Length", str(len(content)))], content
+        first, _, last = asked.removeprefix("bytes=").partition("-")
+        part = content[int(first) : int(last) + 1]
+        return (206, [("Content-Range", f"bytes {asked[6:]}/{len(content)}")], part) if part else (416, [], b"")
+
+    def described(self, file: Path) -> dict[str, object]:
+        name = file.relative_to(self.server.folder).as_posix()
+        kind, size = ("directory", 0) if file.is_dir() else ("file", file.stat().st_size)
+        return {"type": kind, "path": name, "size": size, "oid": "0" * 40}
+
+    def told(self, found: object) -> tuple[int, list[tuple[str, str]], bytes]:
+        if found is None:
+            return 404, [("X-Error-Code", "EntryNotFound"), ("X-Error-Message", "Entry not found")], b""
+        return 200, [("Content-Type", "application/json")], json.dumps(found).encode()
+
+    do_GET = do_HEAD = do_POST = _Proxy._passed_on
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     faults: Faults
     behind: tuple[str, int]
+    folder: Path
 
     def handle_error(self, request: object, client_address: object) -> None:
         pass
@@ -111,3 +171,27 @@ def s3(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Faults]:
         server.shutdown()
         server.server_close()
         behind.stop()
+
+
+@contextlib.contextmanager
+def hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Faults]:
+    """A hub whose data set me/corpus has the files of `folder`, for this process and its children."""
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    from huggingface_hub import hf_file_system
+
+    server = _Server(("127.0.0.1", 0), _Hub)
+    server.faults, server.folder = Faults(), folder
+    server.faults.url, server.faults.statuses = "hf://datasets/me/corpus", (500, 429)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    for name, value in (("ENDPOINT", endpoint), ("HUGGINGFACE_CO_URL_TEMPLATE",
+                        endpoint + "/{repo_id}/resolve/{revision}/{filename}")):  # fmt: skip
+        monkeypatch.setattr(huggingface_hub.constants, name, value)  # which were read when it was imported
+    asked = functools.partial(hf_file_system.http_backoff, max_retries=0)  # it waits a second before it asks again
+    monkeypatch.setattr(hf_file_system, "http_backoff", asked)
+    try:
+        yield server.faults
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -6,7 +6,7 @@ import pytest
 
 from common.data.loading import LoadingError
 from common.files import stores
-from tests.stores import s3
+from tests.stores import hub, s3
 from tests.test_trainings_from_shards import from_shards
 from tests.training import assert_same_state, state_of
 from tests.training_commands import COMMANDS
@@ -23,14 +23,14 @@ def quick(monkeypatch):
     stores.store_of.cache_clear()
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_errors_resets_silence_and_answers_cut_short_change_no_weight(monkeypatch, quick, tmp_path, workers):
+@pytest.mark.parametrize(("store", "workers"), [(s3, 0), (s3, 2), (hub, 0), (hub, 2)])
+def test_errors_resets_silence_and_answers_cut_short_change_no_weight(monkeypatch, quick, tmp_path, store, workers):
     command = next(command for command in COMMANDS if command.name == "jasper")
     plain = command.config(command.corpus(tmp_path / "corpus"), tmp_path / "plain")
     sharded = from_shards(plain, tmp_path / "shards", tmp_path / "sharded")
     sharded = replace(sharded, data=replace(sharded.data, order="windows"))
     command.module.main(sharded)
-    with s3(monkeypatch, tmp_path / "shards") as faults:
+    with store(monkeypatch, tmp_path / "shards") as faults:
         named = {part: (f"{faults.url}/{part}/",) for part in ("train", "validation")}
         data = replace(sharded.data, **named, order="auto", workers=workers)
         faults.share, faults.seconds = 0.3, 3.0

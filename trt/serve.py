@@ -12,6 +12,7 @@ Needs the extra serve: pip install -e '.[serve]'
 import asyncio
 import contextlib
 import errno
+import gc
 import ipaddress
 import os
 import signal
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+import uvicorn
 from tyro.conf import arg
 
 from common import config
@@ -32,20 +34,17 @@ from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from trt.facts import ModelError
 from trt.runtime import loading
-from trt.serving.limits import Limits, SelfTestError, give_memory_back
-
-try:
-    import uvicorn
-
-    from trt.serving.connections import impatient, sockets
-    from trt.serving.gateway import Gateway, GatewaySettings
-    from trt.serving.languages import code_of
-    from trt.serving.triton.program import Served, Triton
-    from trt.serving.web import add_page
-    from trt.serving.wyoming import Wyoming
-except ImportError as error:
-    raise SystemExit(f"error: {error}; serving needs the extra serve: pip install -e '.[serve]'") from None
 from trt.serving import models
+from trt.serving.admission.connections import impatient, sockets
+from trt.serving.admission.limits import Limits, SelfTestError, give_memory_back
+from trt.serving.gateway import Gateway, GatewaySettings
+from trt.serving.streams.wyoming import Wyoming
+from trt.serving.transcribing.languages import code_of
+from trt.serving.triton.program import Served, Triton
+from trt.serving.web import add_page
+
+# How long the thread that speaks HTTP waits for one that computes in Python: it does so several times for an answer.
+SWITCH_SECONDS = 5e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +93,9 @@ class ServeConfig:
     batch_size: int = 8
     """Recordings of similar length, or chunks of long ones, that go through the network at once."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
+    language_models: tuple[Path, ...] = ()
+    """Language models that requests may name: files as for decoding.language_model, each with the name before its first
+    dot, or NAME=PATH; of every recogniser whose labels spell one."""
     threads: int = 0
     """Threads of an ONNX network; 0 for one per core."""
     runtime: loading.Runtime = "onnxruntime"
@@ -111,13 +113,13 @@ class ServeConfig:
     limits: Annotated[Limits, arg(name="")] = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        for name in ("asr", "tts", "vocoder"):
+        for name in ("asr", "tts", "vocoder", "language_models"):
             if isinstance(one := getattr(self, name), Path):
                 object.__setattr__(self, name, (one,))
         if not self.asr and not self.tts:
             raise ValueError("nothing to serve; name a recogniser with --asr, or a voice with --tts and --vocoder")
         list(self.voices())
-        if self.engine == "triton" and self.decoding != DecodingOptions():
+        if self.engine == "triton" and (self.decoding != DecodingOptions() or self.language_models):
             raise ValueError("decoding: expected engine local; Triton's back end decodes greedily")
         if self.engine == "triton" and self.runtime != "onnxruntime":
             raise ValueError(f"runtime {self.runtime}: expected engine local; Triton's back end runs onnxruntime")
@@ -148,7 +150,10 @@ class ServeConfig:
 
 def main(cfg: ServeConfig) -> int:
     """Serves until a signal ends it; returns the exit status. Raises what models raise that cannot be loaded."""
-    return asyncio.run(until_signal(build(cfg), cfg))
+    gateway = build(cfg)
+    gc.freeze()  # what stays is not looked through again and again, which stops all threads
+    sys.setswitchinterval(SWITCH_SECONDS)
+    return asyncio.run(until_signal(gateway, cfg))
 
 
 async def until_signal(gateway: Gateway, cfg: ServeConfig) -> int:
@@ -185,6 +190,7 @@ def build(cfg: ServeConfig) -> Gateway:
         )
         for path in cfg.asr
     ]
+    ears = models.know_language_models(ears, cfg.language_models)
     voice = [models.load_voice(*paths, threads=cfg.threads, device=cfg.device) for paths in voices_of]
     names = [*(each.name for each in ears), *(each.name for each in voice)]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -22,6 +22,7 @@ from common.recognition.scoring import ScoredUtterance, scored
 from common.recognition.training import check_labels, log_letters, log_prediction
 from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory, started
+from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from wav2vec2.checkpoints import reading
@@ -33,7 +34,7 @@ from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.network.model import Wav2Vec2ForCTC
-from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step
+from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step, batches_of, lengths
 from wav2vec2.run_config import SAMPLE_RATE, FinetuneConfig
 
 
@@ -41,6 +42,7 @@ def main(cfg: FinetuneConfig) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with started(cfg, NAME, saves=cfg.save) as directory:
         cfg.check_batches(directory.world.size)
+        cfg = fitted(cfg, directory, prepared, lambda run, rows: update(run, batches_of(run, rows)), lengths)
         run = prepared(cfg, directory)
         names = ("loss", "targets")
         with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:

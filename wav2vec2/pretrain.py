@@ -16,6 +16,7 @@ from common import config
 from common.devices.distributed import World
 from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory, started
+from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from wav2vec2.checkpoints.loading import load_model
@@ -23,7 +24,7 @@ from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.corpus.batches import Batch, PlannedDataset, PretrainingSet, loader, on_device, validation_plans
 from wav2vec2.corpus.sources import read_utterances
 from wav2vec2.losses import SUMS, gumbel_noise, pretraining_loss, pretraining_sums
-from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step
+from wav2vec2.run import NAME, UNIT, OptimizerUpdate, Run, Step, batches_of, lengths
 from wav2vec2.run_config import PretrainConfig
 
 
@@ -31,6 +32,7 @@ def main(cfg: PretrainConfig) -> Progress:
     """Trains as `cfg` says; returns where training stands at the end. Raises TrainingError and the readers' errors."""
     with started(cfg, NAME, saves=cfg.save) as directory:
         cfg.check_batches(directory.world.size)
+        cfg = fitted(cfg, directory, prepared, lambda run, rows: update(run, batches_of(run, rows)), lengths)
         run = prepared(cfg, directory)
         names = (*SUMS, "targets")
         with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:

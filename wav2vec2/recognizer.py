@@ -116,8 +116,8 @@ class Recognizer:
             output = model(audio_BN, samples_B if is_padded else None)
         return Scored(output.logits_BSV, n_frames(samples_B, self.config.conv_layers))
 
-    def decoder(self, options: DecodingOptions | None = None) -> CTCDecoder:
-        """What `transcribe` decodes with.
+    def decoder(self, options: DecodingOptions | None = None, *, like: CTCDecoder | None = None) -> CTCDecoder:
+        """What `transcribe` decodes with. `like`: one with the same language model, which is not read again.
 
         Raises CheckpointError without a head or names of labels, ConfigError for words or files that cannot be used.
         """
@@ -128,7 +128,8 @@ class Recognizer:
                 f"the checkpoint does not say what its {len(labels)} labels are; name its dictionary (dict.ltr.txt) "
                 "with --labels"
             )
-        return CTCDecoder(labels, blank=self.config.blank, separator=Letters(labels).separator, options=options)
+        separator = Letters(labels).separator
+        return CTCDecoder(labels, blank=self.config.blank, separator=separator, options=options, like=like)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""

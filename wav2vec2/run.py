@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,8 +26,8 @@ from common.training.schedule import build_schedule
 from common.training.state import TrainingState, must_fit
 from wav2vec2.checkpoints import sharding
 from wav2vec2.checkpoints.own import FORMAT
-from wav2vec2.corpus.batches import Batch, Plan, PlannedDataset, loader, on_device, training_plans
-from wav2vec2.run_config import TrainingConfig
+from wav2vec2.corpus.batches import Batch, Plan, PlannedDataset, SubBatch, loader, on_device, training_plans
+from wav2vec2.run_config import SAMPLE_RATE, TrainingConfig
 
 NAME = "wav2vec2"  # checkpoints in a run directory start with it
 DEPENDS_ON = ("model", "optim.kind")
@@ -111,6 +112,18 @@ class Run(Generic[Cfg]):
         return training_plans(
             self.train_set.sizes, self.cfg, epoch=epoch, ranks=world.size, rank=world.rank, blocks=self.train_set.blocks
         )
+
+
+def lengths(run: Run[TrainingConfig]) -> tuple[np.ndarray, None]:
+    """Seconds that the network hears of each utterance, as `fitted` takes them."""
+    return run.train_set.sizes / SAMPLE_RATE, None
+
+
+def batches_of(run: Run[TrainingConfig], indices: list[int]) -> list[Batch]:
+    """The batch of some utterances, dealt out to as many sub-batches as go through the network at once."""
+    dealt = (indices[first :: run.cfg.concat_batches] for first in range(run.cfg.concat_batches))
+    parts = [SubBatch(number, part) for number, part in enumerate(dealt) if part]
+    return list(loader(run.train_set, [Plan(0, parts)]))
 
 
 class Step(NamedTuple):

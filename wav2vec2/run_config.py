@@ -6,14 +6,15 @@ sub-batch's own, so the constants of a recipe hold for any number of processes a
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar, Self
 
 from common.config import ConfigError, check_not_negative
 from common.runs.run_directory import FromCheckpoint
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
-from common.training.settings import SourceSettings, SpellingSettings, TrainingSettings
+from common.training.settings import FitSettings, SpellingSettings, TrainingSettings
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
 from wav2vec2.contrastive.quantizer import TemperatureConfig
@@ -29,7 +30,7 @@ def fewest_samples(model: ModelConfig) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig(SourceSettings, SpellingSettings):
+class DataConfig(FitSettings, SpellingSettings):
     """Data, and how they are batched. A token is one sample of audio."""
 
     max_tokens: int = 1_400_000
@@ -65,6 +66,7 @@ class DataConfig(SourceSettings, SpellingSettings):
 class TrainingConfig(TrainingSettings):
     """Options of pre-training and fine-tuning alike."""
 
+    BUDGET: ClassVar = ("data.max_tokens", "data.batch_size", "data.max_samples")
     model: ModelConfig = field(default_factory=ModelConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
     mask: MaskConfig = field(default_factory=MaskConfig)
@@ -122,6 +124,17 @@ class TrainingConfig(TrainingSettings):
             raise ValueError(f"clip_norm = {self.clip_norm}: expected at least 0, and no infinity")
         if self.fsdp and self.ema:
             raise ValueError("ema with fsdp: averages of sharded weights are not kept; set ema = 0 or fsdp = false")
+        if self.fsdp and self.data.fit:
+            raise ValueError("data.fit with fsdp: what one process has memory for alone is less; set data.max_tokens")
+
+    def budgeted(self, seconds: float) -> Self:
+        """With sub-batches that have so many seconds together; 0: of one utterance, with all that takes memory."""
+        if not seconds:
+            learning = replace(self.learning, layer_drop=0.0)
+            return replace(self, learning=learning, update_freq=1, data=replace(self.data, batch_size=1))
+        tokens = int(seconds * SAMPLE_RATE) // self.concat_batches
+        most = min(self.data.max_samples, tokens)
+        return replace(self, data=replace(self.data, batch_size=0, max_tokens=tokens, max_samples=most))
 
     def check_batches(self, processes: int) -> None:
         """Raises ConfigError, with what would fit, unless an update sees `batches_per_update` sub-batches."""
@@ -202,3 +215,8 @@ class FinetuneConfig(TrainingConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_not_negative(self, "freeze_updates", "prediction_frequency")
+
+    def budgeted(self, seconds: float) -> Self:
+        """As above; what is tried has nothing frozen."""
+        found = super().budgeted(seconds)
+        return found if seconds else replace(found, freeze_updates=0)

@@ -4,6 +4,7 @@ A global batch is what all ranks together see in one step. It is drawn first and
 that N ranks with B utterances each see the same utterances in a step as one rank with N * B.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
@@ -115,8 +116,10 @@ def bucketed_batches(
         salt = random.integers(1 << 32, dtype=np.uint32)
         order = np.argsort(_homes(blocks, salt), kind="stable").astype(np.int32 if len(durations) < 2**31 else np.int64)
         meeting = multiple if max_seconds is None else int(ranks * max_seconds / durations.mean())
-        size = -(-max(WINDOW, BATCHES_OF_WINDOW * meeting) // multiple) * multiple
-        ordered, ends, numbers = _in_windows(order, durations, cut, size, random)
+        windows = max(1, len(order) // max(WINDOW, BATCHES_OF_WINDOW * meeting))
+        edges = np.arange(windows + 1) * (len(order) // multiple) // windows * multiple  # whole batches but in the last
+        edges[-1] = len(order)
+        ordered, ends, numbers = _in_windows(order, durations, cut, edges, random)
     if len(ends) < 2:
         raise BatchingError(f"{len(durations)} utterances do not fill one batch over {ranks} ranks; lower batch_size")
 
@@ -140,15 +143,15 @@ def _homes(blocks: np.ndarray, salt: np.uint32) -> np.ndarray:
 
 
 def _in_windows(
-    order: np.ndarray, durations: np.ndarray, cut: Callable[..., tuple[np.ndarray, np.ndarray]], size: int,
+    order: np.ndarray, durations: np.ndarray, cut: Callable[..., tuple[np.ndarray, np.ndarray]], edges: np.ndarray,
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """An order, the ends of batches in it, and their numbers in the order that they come in: window after window."""
     at, ends, numbers = 0, [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
     ordered = np.empty_like(order)
     count = 0
-    for start in range(0, len(order), size):
-        members = order[start : start + size]
+    for start, end in itertools.pairwise(edges.tolist()):
+        members = order[start:end]
         own, own_ends = cut(durations[members], None)
         ordered[at : at + own_ends[-1]] = members[own[: own_ends[-1]]]
         ends.append(own_ends[1:] + at)

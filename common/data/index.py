@@ -167,6 +167,13 @@ class Index:
         return found
 
     def __getitem__(self, row: int) -> Utterance:
+        try:
+            return self._utterance(row)
+        except ValueError:  # of what is no UTF-8, or no JSON
+            told = f"{self.called}: damaged: number {row} in it; write or index the data anew"
+            raise IndexFileError(told) from None
+
+    def _utterance(self, row: int) -> Utterance:
         (
             offset, at, folder, speaker, start, size, crc, id_, text, name, rest, folder_size, speaker_size, flags,
         ) = _ROW.unpack_from(self._buffer, self._records_at + RECORD.itemsize * row)  # fmt: skip

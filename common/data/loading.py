@@ -7,6 +7,7 @@ Legend of shapes: B utterances, N samples, U target symbols.
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
@@ -290,12 +291,25 @@ class BatchLoader(DataLoader[Any]):
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         """The batches; LoadingError at the first failure that ends the run, or if a worker was killed."""
-        for batch in undisturbed(super().__iter__()):
+        waits = not self.num_workers and getattr(self.dataset.utterances, "in_store", False)
+        for batch in (one_ahead if waits else undisturbed)(super().__iter__()):
             for failure in batch.failures:
                 if failure.stops or (failure.stops is None and self.dataset.on_error == "stop"):
                     raise LoadingError(failure.message)
                 self.dataset.skipped.setdefault(failure.index, failure.message)  # which may be told already
             yield batch
+
+
+def one_ahead(batches: Iterator[Any]) -> Iterator[Any]:
+    """The same batches, each made by a thread while the one before it is used: a store is waited for meanwhile."""
+    threads = ThreadPoolExecutor(1, thread_name_prefix="ahead")
+    try:
+        coming = threads.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = threads.submit(next, batches, None)
+            yield batch
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def begin_worker(worker: int) -> None:

@@ -1,11 +1,14 @@
 """Networks recorded as CUDA graphs and replayed, so that no time goes to launching kernels."""
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+import ctc
 
 MOST_GRAPHS = 64  # kept at once; each holds its arguments and results
 
@@ -80,7 +83,8 @@ def recorded(network: Callable[..., Any], arguments: list[Tensor], memory: Any) 
                 network(*arguments)
         current.wait_stream(beside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=memory, stream=beside):
+        # Other threads go on using the device.
+        with torch.cuda.graph(graph, pool=memory, stream=beside, capture_error_mode="thread_local"):
             result = network(*arguments)
 
     def replay() -> None:
@@ -88,6 +92,13 @@ def recorded(network: Callable[..., Any], arguments: list[Tensor], memory: Any) 
             graph.replay()
 
     return RecordedGraph(replay, arguments, result)
+
+
+def warn_refused(what: str, error: RuntimeError) -> None:
+    """Says in a line that `what` launches its kernels one by one, since recording them failed with `error`."""
+    why = str(error).partition("\n")[0]
+    told = f"{what} launches each kernel by itself, which is slower: CUDA graphs are refused ({why})"
+    warnings.warn(told, ctc.SlowPathWarning, stacklevel=4)
 
 
 def _copied(result: Any) -> Any:

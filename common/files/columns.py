@@ -1,8 +1,9 @@
 """Recordings in columns of Parquet and Arrow files, as Hugging Face's data sets have them; by pyarrow."""
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ try:
 except ImportError:  # optional
     pyarrow = None
 
+_AT_ONCE = 1 << 20  # bytes in which the next batch is looked for
 _ROW_BITS = 32  # of a place in a Parquet file: the group above, the row in it below
 
 
@@ -28,10 +30,12 @@ class Row(NamedTuple):
     start: int
     content: bytes
     """Empty where there is none."""
+    problem: str = ""
+    """Why it cannot be had, where it is damaged."""
 
 
-def rows(path: Path) -> Iterator[Row]:
-    """All rows. Raises ColumnsError."""
+def rows(path: Path) -> Iterator[Row | str]:
+    """All rows, and a message for each place where none can be read. Raises ColumnsError where nothing can."""
     if pyarrow is None:
         raise ColumnsError(f"{path}: needs pyarrow; install it with: pip install pyarrow")
     try:
@@ -41,37 +45,113 @@ def rows(path: Path) -> Iterator[Row]:
 
 
 def _of_parquet(path: Path) -> Iterator[Row]:
-    file = pyarrow.parquet.ParquetFile(path)
+    file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
     column = _audio_column(path, file.schema_arrow)
     others = [name for name in file.schema_arrow.names if name != column]
     for group in range(file.num_row_groups):
-        told = file.read_row_group(group, others).to_pylist()
-        for row, content in enumerate(_bytes(file.read_row_group(group, [column])[column])):
-            yield Row(told[row] if told else {}, group << _ROW_BITS | row, content or b"")
+        told, problem = _readable(file, group, others)
+        contents, of_audio = _readable(file, group, [column])
+        for row in range(file.metadata.row_group(group).num_rows):
+            is_there = row < min(len(told), len(contents))
+            yield Row(
+                told[row] if row < len(told) else {}, group << _ROW_BITS | row,
+                (_bytes(contents[row][column]) or b"") if is_there else b"",
+                "" if is_there else f"damaged: {' '.join((problem or of_audio).split())}",
+            )  # fmt: skip
 
 
-def _of_arrow(path: Path) -> Iterator[Row]:
+def _readable(file: Any, group: int, names: list[str]) -> tuple[list[dict[str, Any]], str]:
+    """Some columns of a group, as far as they can be read, and what is the matter with those that follow."""
+    try:
+        count = file.metadata.row_group(group).num_rows
+        return (file.read_row_group(group, names).to_pylist() if names else [{}] * count), ""
+    except (pyarrow.ArrowException, OSError) as error:
+        found, problem = [], str(error)
+    try:
+        for batch in file.iter_batches(1, row_groups=[group], columns=names):  # page by page
+            found += batch.to_pylist()
+    except (pyarrow.ArrowException, OSError):
+        pass
+    return found, problem
+
+
+def _of_arrow(path: Path) -> Iterator[Row | str]:
     mapped = pyarrow.memory_map(str(path))
     base = mapped.read_buffer(1).address
-    mapped.seek(0)
-    try:
-        batches = iter(pyarrow.ipc.open_stream(mapped))
-    except pyarrow.ArrowInvalid:
-        file = pyarrow.ipc.open_file(mapped)
-        batches = (file.get_batch(number) for number in range(file.num_record_batches))
-    for batch in batches:
+    for batch in _batches(mapped):
+        if isinstance(batch, tuple):
+            what = "cut short" if batch[1] == mapped.size() else "damaged"
+            yield f"{path}: {what}, bytes {batch[0]}-{batch[1]}: what should be there is left out"
+            continue
         column = _audio_column(path, batch.schema)
-        told = batch.drop_columns([column]).to_pylist() if batch.num_columns > 1 else []
         array = batch.column(column)
         contents = array.field("bytes") if pyarrow.types.is_struct(array.type) else array
         _, ends, values = contents.buffers()
         kind = np.int64 if pyarrow.types.is_large_binary(contents.type) else np.int32
         places = np.frombuffer(ends, kind)[contents.offset : contents.offset + len(contents) + 1].tolist()
-        start = values.address - base if values is not None else 0
+        start, size = (values.address - base, values.size) if values is not None else (0, 0)
         if not 0 <= start <= mapped.size():
             raise ColumnsError(f"{path}: is compressed, so that nothing in it has a place; write it without")
-        for row, (first, end) in enumerate(itertools.pairwise(places)):
-            yield Row(told[row] if told else {}, start + first, values[first:end].to_pybytes() if end > first else b"")
+        found = zip(_told(batch.drop_columns([column])), itertools.pairwise(places), strict=True)
+        for (told, problem), (first, end) in found:
+            if not 0 <= first <= end <= size:
+                problem = f"damaged: bytes {first} to {end} of {size}"
+            content = values[first:end].to_pybytes() if end > first and not problem else b""
+            yield Row(told, start + first, content, problem)
+
+
+def _told(batch: Any) -> list[tuple[dict[str, Any], str]]:
+    """What each row has besides its audio, or why that cannot be read."""
+    try:
+        batch.validate(full=True)
+        return [(row, "") for row in batch.to_pylist()]
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        if batch.num_rows == 1:
+            return [({}, f"damaged: {error}")]
+        return [one for row in range(batch.num_rows) for one in _told(batch.slice(row, 1))]
+
+
+def _batches(mapped: Any) -> Iterator[Any]:
+    """The batches of a file or stream, and from which byte to which there is none that can be read."""
+    mapped.seek(0)
+    mapped.seek(8 if mapped.read(6) == b"ARROW1" else 0)  # a file is a stream with a table behind it
+    reader = pyarrow.ipc.open_stream(mapped)
+    read = reader.read_next_batch
+
+    def again() -> Any:
+        return pyarrow.ipc.read_record_batch(pyarrow.ipc.read_message(mapped), reader.schema)
+
+    while True:
+        at = mapped.tell()
+        try:
+            batch = read()
+            batch.validate()
+            if batch.num_rows:
+                yield batch
+        except (StopIteration, EOFError):  # pyarrow takes any end of the file for the end of the batches
+            if at == mapped.size():
+                yield at, at
+            return
+        except (pyarrow.ArrowException, OSError):
+            read, place = again, _next_batch(mapped, at + 8, again)  # a reader that failed does not go on
+            yield at, place
+            mapped.seek(place)
+            if place == mapped.size():
+                return
+
+
+def _next_batch(mapped: Any, at: int, read: Callable[[], Any]) -> int:
+    """Where the next batch begins that can be read, or the end: at a multiple of 8 bytes, with four of 255."""
+    size = mapped.size()
+    for start in range(at - at % 8, size, _AT_ONCE):
+        mapped.seek(start)
+        words = np.frombuffer(mapped.read(_AT_ONCE), "<u8", min(_AT_ONCE, size - start) // 8)
+        for place in (np.flatnonzero((words & 0xFFFFFFFF) == 0xFFFFFFFF) * 8 + start).tolist():
+            mapped.seek(place)
+            with contextlib.suppress(pyarrow.ArrowException, OSError, EOFError):
+                read().validate()
+                return place
+    return size
 
 
 def _audio_column(path: Path, schema: Any) -> str:
@@ -85,19 +165,16 @@ def _audio_column(path: Path, schema: Any) -> str:
     raise ColumnsError(f"{path}: no column of audio among {', '.join(schema.names)}; expected bytes")
 
 
-def _bytes(column: Any) -> list[bytes | None]:
-    values = column.combine_chunks()
-    if isinstance(values, pyarrow.ChunkedArray):
-        values = values.chunk(0) if values.num_chunks else values
-    contents = values.field("bytes") if pyarrow.types.is_struct(values.type) else values
-    return contents.to_pylist()
+def _bytes(value: Any) -> bytes | None:
+    """Of a value of the column of audio, which has a path beside them or not."""
+    return value["bytes"] if isinstance(value, dict) else value
 
 
 @functools.lru_cache(2)
 def _group(file: str, group: int) -> list[bytes | None]:
-    table = pyarrow.parquet.ParquetFile(file)
+    table = pyarrow.parquet.ParquetFile(file, page_checksum_verification=True)
     column = _audio_column(Path(file), table.schema_arrow)
-    return _bytes(table.read_row_group(group, [column])[column])
+    return [_bytes(row[column]) for row in _readable(table, group, [column])[0]]
 
 
 def of_parquet(file: str, place: int) -> bytes:

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable
@@ -28,6 +29,10 @@ _TOLD_SECONDS = 4.0  # pauses from which on waiting is told
 _AT_ONCE = 32  # requests of a process
 _GAP, _RUN = 1 << 16, 1 << 23  # bytes between parts that one request gets, and of all of it
 _NAME = re.compile(r"([a-z][a-z0-9+]+):/+(?=[^/])")
+_TRANSIENT = (408, 425, 429)  # of the statuses that blame who asks
+_SETTINGS = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "NoRegionError", "InvalidRegionError",
+             "ParamValidationError", "DefaultCredentialsError", "HFValidationError"}  # fmt: skip
+"""Errors of what is set on this machine, by the names that botocore, google.auth and huggingface_hub give them."""
 
 
 class StoreError(OSError):
@@ -54,18 +59,25 @@ class Stored(NamedTuple):
 
     def read(self) -> bytes:
         """The bytes. Raises StoreError where they are not there or not those that were written."""
-        content = _fetched.pop(self[:3], None) or read(self.file, self.start, self.size)
+        content = _fetched.parts.pop(self[:3], None) or read(self.file, self.start, self.size)
         if isinstance(content, StoreError):
             raise content
-        if self.crc is not None and zlib.crc32(content) != self.crc:
+        if len(content) != self.size or (self.crc is not None and zlib.crc32(content) != self.crc):
+            blocks.forget(self.file, self.start)
             content = read(self.file, self.start, self.size)  # once more: what came over a network may be damaged
-            if (found := zlib.crc32(content)) != self.crc:
+            if self.crc is not None and (found := zlib.crc32(content)) != self.crc:
                 raise StoreError(f"{self}: damaged: CRC32 {found:08x}; expected {self.crc:08x}")
         return content
 
 
-_fetched: dict[tuple[str, int, int], bytes | StoreError] = {}
-"""Parts that were asked for together, until they are read."""
+class _Fetched(threading.local):
+    """Parts that a thread has asked for together, until it reads them."""
+
+    def __init__(self) -> None:
+        self.parts: dict[tuple[str, int, int], bytes | StoreError] = {}
+
+
+_fetched = _Fetched()
 
 
 def read(file: str, start: int, size: int) -> bytes:
@@ -97,7 +109,8 @@ def named(path: Path | str) -> str:
 
 def fetch(parts: Iterable[Stored]) -> None:
     """Asks stores for parts that are read next: for all at once, and in one request for neighbours."""
-    _fetched.clear()
+    found = _fetched.parts
+    found.clear()
     runs: list[list[Stored]] = []
     for part in sorted((part for part in parts if "://" in part.file), key=lambda part: part[:3]):
         first, last = (runs[-1][0], runs[-1][-1]) if runs else (part, part)
@@ -111,13 +124,15 @@ def fetch(parts: Iterable[Stored]) -> None:
         first, last = run[0], run[-1]
         try:
             content = blocks.read(first.file, first.start, last.start + last.size - first.start, read, _length)
-        except OSError as error:
-            told = f"STORE_CACHE: {error.filename}: {error.strerror}; name a folder that can be written to"
-            found = error if isinstance(error, StoreError) else OutageError(told)
-            _fetched.update({part[:3]: found for part in run})
+        except (OSError, blocks.CacheError) as error:
+            told = str(error)
+            if isinstance(error, OSError):
+                told = f"STORE_CACHE: {error.filename}: {error.strerror}; name a folder that can be written to"
+            problem = error if isinstance(error, StoreError) else OutageError(told)
+            found.update({part[:3]: problem for part in run})
             return
         for part in run:
-            _fetched[part[:3]] = content[part.start - first.start :][: part.size]
+            found[part[:3]] = content[part.start - first.start :][: part.size]
 
     list(_askers(os.getpid()).map(asked, runs))
 
@@ -168,9 +183,13 @@ def _opened(file: str, process: int) -> _Descriptor:
 
 
 def read_range(file: str, start: int, size: int) -> bytes:
-    """Bytes of a file in a store. Raises EOFError for fewer than that."""
-    content = bytes(store_at(file, os.getpid()).cat_file(file, start=start, end=start + size))
+    """Bytes of a file in a store. Raises EOFError for fewer than that, FileNotFoundError where it has no more."""
+    store = store_at(file, os.getpid())
+    whole = {"cache_type": "none"} if file.startswith("hf:") else {}  # which else reads 5 MB ahead
+    content = bytes(store.cat_file(file, start=start, end=start + size, **whole))
     if len(content) != size:
+        if (total := int(store.size(file))) < start + size:
+            raise FileNotFoundError(f"ends after {total} bytes; expected {start + size}; fetch it anew")
         raise EOFError(f"{len(content)} of {size} bytes came")
     return content
 
@@ -183,10 +202,10 @@ def _asked(what: str, ask: Callable[[], Found]) -> Found:
         except ImportError as error:
             raise StoreError(f"{what}: {error}") from None
         except Exception as error:
-            told, status = " ".join(str(error).split()) or type(error).__name__, getattr(error, "status", 0)
-            if isinstance(error, FileNotFoundError) or status == 404:
-                raise StoreError(f"{what}: {told}") from None
-            if isinstance(error, PermissionError) or status in (401, 403):  # to all others neither, once a key expires
+            told, status = " ".join(str(error).split()) or type(error).__name__, _status(error)
+            if isinstance(error, FileNotFoundError) or status in (404, 410, 416):
+                raise StoreError(f"{what}: {told if ' ' in told else 'no such file'}") from None  # of only its name
+            if _is_final(error, status):  # for all others too, as once a key has expired
                 raise OutageError(f"{what}: {told}") from None
             is_silent = isinstance(error, TimeoutError) and not str(error)
             problem = f"no answer in {TIMEOUT_SECONDS:g} s" if is_silent else told
@@ -196,6 +215,21 @@ def _asked(what: str, ask: Callable[[], Found]) -> Found:
                 print(f"{what}: {problem}; asked again in {pause:.0f} s", file=sys.stderr, flush=True)
             time.sleep(pause)
     raise OutageError(f"{what}: {problem}, {TRIES} times")
+
+
+def _status(error: Exception) -> int:
+    """Of the answer of HTTP that an error tells of; 0 where it tells of none."""
+    answer = getattr(error, "response", None)
+    found = getattr(error, "status", 0) or getattr(answer, "status_code", 0) or getattr(error, "code", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _is_final(error: Exception, status: int) -> bool:
+    """Whether asking again is of no use: who asks is not allowed to, or asks in a way that nobody answers."""
+    if 400 <= status < 500:
+        return status not in _TRANSIENT
+    known = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, PermissionError) or bool(known & _SETTINGS)
 
 
 @functools.lru_cache(1)

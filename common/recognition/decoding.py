@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -120,11 +120,17 @@ class CTCDecoder:
     """Decodes what a model with these labels gives; made once, since a language model takes time to read."""
 
     def __init__(
-        self, labels: Sequence[str], *, blank: int, separator: str = " ", options: DecodingOptions | None = None
+        self,
+        labels: Sequence[str],
+        *,
+        blank: int,
+        separator: str = " ",
+        options: DecodingOptions | None = None,
+        like: "CTCDecoder | None" = None,
     ):
         """`labels`: all V of them, the blank included, letters or pieces of words (see `ctc.label_texts`).
 
-        `separator`: the one between words, if it is among them.
+        `separator`: the one between words, if it is among them. `like`: as for `scorer_of`.
 
         Labels like <s> or [UNK] are never written. Raises ConfigError for words or files that cannot be used.
         """
@@ -137,7 +143,11 @@ class CTCDecoder:
         self._begins_V, self._ends_V = (
             np.array([bool(parts) and parts[end] == " " for parts in self._parts]) for end in (0, -1)
         )
-        self.scorer = scorer_of(self.labels, self.options, separator=separator) if self.options.knows_language else None
+        self.scorer = scorer_of(self.labels, self.options, separator=separator, like=like)
+
+    def spelled(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Those of `words` that the labels can spell."""
+        return spelled_by(self.scorer, self.labels, words, separator=self.separator)
 
     def __call__(self, log_probs_SV: ArrayLike) -> list[Reading]:
         """The readings of one recording, float32: up to options.n_best with different texts, best first."""
@@ -268,12 +278,27 @@ def refuse_internal_weight(options: DecodingOptions) -> None:
         raise ConfigError(f"decoding.internal_weight = {options.internal_weight}: {told}")
 
 
-def scorer_of(labels: Sequence[str], options: DecodingOptions, *, separator: str = " ") -> ctc.Scorer:
-    """What `options` know of the language. The language model is one of labels where most of its words are labels.
+def spelled_by(
+    scorer: ctc.Scorer | None, labels: Sequence[str], words: Iterable[str], *, separator: str = " "
+) -> tuple[str, ...]:
+    """Those of `words` that `labels`, which are those of the scorer, can spell."""
+    scorer = scorer or ctc.Scorer(labels, options=ctc.ScorerOptions(boundary=separator))
+    return tuple(word for word in words if scorer.spells(word))
+
+
+def scorer_of(
+    labels: Sequence[str], options: DecodingOptions, *, separator: str = " ", like: Any = None
+) -> ctc.Scorer | None:
+    """What `options` know of the language, if anything. The language model is one of labels where most of its words
+    are labels. `like`: a decoder of the same labels and language model, which is not read again.
 
     Raises ConfigError for words or files that cannot be used.
     """
+    if not options.knows_language:
+        return None
     try:
+        if like is not None and like.scorer is not None:
+            return like.scorer.with_hot_words(dict.fromkeys(options.hot_words, options.hot_word_boost))
         model = ctc.read_model(options.language_model) if options.language_model is not None else None
         words = [word for word in model.vocabulary if not is_special(word)] if model is not None else []
         known = {*labels, ctc.SPACE}

@@ -28,8 +28,9 @@ class SpeechRecognizer(Protocol):
     def chunk_seconds(self) -> float:
         """Longest stretch, in seconds, that its network hears at once; longer recordings are cut."""
 
-    def decoder(self, options: DecodingOptions | None = None) -> Any:
-        """What `transcribe` decodes with. Raises ConfigError for words or files that cannot be used."""
+    def decoder(self, options: DecodingOptions | None = None, *, like: Any = None) -> Any:
+        """What `transcribe` decodes with. `like`: one of this method, with the same language model, which is not read
+        again. Raises ConfigError for words or files that cannot be used."""
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""

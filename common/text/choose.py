@@ -9,8 +9,10 @@ import re
 import sys
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -80,18 +82,13 @@ class _Word(NamedTuple, Generic[Sum]):
 class KnownWords(Generic[Sum]):
     """Words and the sums of what their features are worth: weights, where a text is read, or their names.
 
-    `worth` gives what one feature adds; `nothing` is what none adds.
+    `total` gives what some features add together.
     """
 
-    def __init__(self, classes: Mapping[str, Sequence[str]], worth: Callable[[str], Sum], nothing: Sum) -> None:
+    def __init__(self, classes: Mapping[str, Sequence[str]], total: Callable[[Iterable[str]], Sum]) -> None:
         self.classes = classes
-        self.worth = worth
-        self.nothing = nothing
+        self.total = total
         self.word = lru_cache(maxsize=4096)(self._described)
-
-    def total(self, names: Iterable[str]) -> Sum:
-        """What some features add together."""
-        return sum(map(self.worth, names), self.nothing)  # type: ignore[call-overload]
 
     def _described(self, word: str) -> _Word[Sum]:
         small, stem = word.lower(), _stem(word)
@@ -112,11 +109,7 @@ class KnownWords(Generic[Sum]):
 
 def named_words(classes: Mapping[str, Sequence[str]]) -> KnownWords[tuple[str, ...]]:
     """Words whose features are worth their names."""
-
-    def named(name: str) -> tuple[str, ...]:
-        return (name,)
-
-    return KnownWords(classes, named, ())
+    return KnownWords(classes, tuple)
 
 
 class Before(NamedTuple):
@@ -141,19 +134,20 @@ class Repeated:
     So what is written over and over costs next to nothing, however long it goes on.
     """
 
-    _LONG, _AHEAD, _BEHIND = 3000, 80, 160  # characters
+    _LONG, _AHEAD, _BEHIND, _NEAR = 3000, 80, 160, 24  # characters
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._seen: set[str] = set()
         self._chosen: dict[tuple[object, ...], tuple[int, tuple[str, ...], str | None]] | None = (
             {} if len(text) > self._LONG else None
         )
 
     def chosen(self, position: int, before: Before, choose: Callable[[], Chosen]) -> Chosen:
         """What stands at text[position:], from `choose` where its surroundings are new."""
-        if self._chosen is None:
-            return choose()
         text, signs = self._text, before.signs
+        if self._chosen is None or self._is_new(text[position : position + self._NEAR]):
+            return choose()
         around = text[max(0, position - self._AHEAD) : position + self._BEHIND]
         same = signs.get(text[position]), signs.get(text[position : position + 2])
         key = (around, min(position, self._AHEAD), before.kind, same)
@@ -163,6 +157,13 @@ class Repeated:
             if known[0] < self._BEHIND // 2:
                 self._chosen[key] = known
         return Chosen(position + known[0], *known[1:])
+
+    def _is_new(self, near: str) -> bool:
+        """Whether what stands near was not there before, so that the whole need not be compared."""
+        if near in self._seen:
+            return False
+        self._seen.add(near)
+        return True
 
 
 class Surroundings(Generic[Sum]):
@@ -217,12 +218,16 @@ class Chooser:
 
     def __init__(self, weights: Mapping[str, Row], classes: Mapping[str, Sequence[str]]) -> None:
         self.weights = weights
-        self._places = {part: i for i, part in enumerate(sorted({part for row in weights.values() for part in row}))}
+        often = Counter(part for row in weights.values() for part in row)  # so that most sums are short integers
+        self._places = {part: i for i, (part, _) in enumerate(often.most_common())}
         self._signs = int.from_bytes(array("H", [1 << 15] * (len(self._places) + 1)).tobytes(), sys.byteorder)
-        rows = {feature: self._packed(row) for feature, row in weights.items()}
-        self._worth = lambda feature: rows.get(feature, 0)
-        self._words = KnownWords(classes, self._worth, 0)
+        self._rows = {feature: self._packed(row) for feature, row in weights.items()}
+        self._of_form = lru_cache(maxsize=8192)(self._total)
+        self._words = KnownWords(classes, self._total)
         self._where: dict[tuple[str, ...], tuple[int, ...]] = {}
+
+    def _total(self, features: Iterable[str]) -> int:
+        return sum(map(self._rows.get, features, repeat(0)))
 
     def _packed(self, row: Row) -> int:
         return sum(weight << 16 * self._places[part] for part, weight in row.items())
@@ -246,7 +251,7 @@ class Chooser:
         for stop, own, readings in proposals:
             if stop not in around:
                 around[stop] = ahead + context.behind(start, stop, before)
-            total = sum(map(self._worth, own), around[stop])
+            total = around[stop] + self._of_form(tuple(own))
             weights = memoryview(((total + signs) ^ signs).to_bytes(length, sys.byteorder)).cast("h")
             for parts, said in readings:
                 score = 0

@@ -90,10 +90,18 @@ def fraction(numerator: str, denominator: str, *, improper: bool = False) -> str
 
 @cache
 def _words(number: int, kind: str) -> str:
+    for size, name in _SIZES if number < 10**12 else ():
+        if number >= size:
+            above, below = divmod(number, size)
+            if kind == "cardinal" or below:
+                return f"{_words(above, 'cardinal')} {name} {_words(below, kind) if below else ''}".rstrip()
     from num2words import num2words
 
     words = num2words(number, to=kind).replace("-", " ").replace(",", "")
     return " ".join(word for word in words.split() if word != "and")
+
+
+_SIZES = ((10**9, "billion"), (10**6, "million"), (1000, "thousand"))  # put together faster than num2words counts them
 
 
 @cache

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from common.text.choose import Proposal, SpokenForm
 
 Readings = Iterator[SpokenForm]
-_NEAR = 24  # characters in which a shape must have what it needs
 
 
 def reading(parts: str, said: str | None) -> SpokenForm:
@@ -19,7 +18,8 @@ def reading(parts: str, said: str | None) -> SpokenForm:
 class TokenShape(NamedTuple):
     """What a token looks like, and the readings of a match.
 
-    One of the characters of `needs` is near its beginning, and it begins with one of `begins`, if these are known.
+    It begins with one of `begins`, where 0 is any digit, and one of `needs` stands behind the digits at its beginning,
+    if these are known.
     """
 
     name: str
@@ -27,6 +27,32 @@ class TokenShape(NamedTuple):
     readings: Callable[[re.Match[str], Any], Readings]
     needs: str
     begins: str
+
+
+class Shapes:
+    """Shapes in their order, and those of them that a place may have by its first characters."""
+
+    def __init__(self, shapes: Iterable[TokenShape]) -> None:
+        self._shapes = tuple(shapes)
+        self._at: dict[tuple[str, str], tuple[TokenShape, ...]] = {}
+
+    def at(self, text: str, position: int) -> tuple[TokenShape, ...]:
+        """The shapes that may stand at text[position:]."""
+        first, behind = text[position], ""
+        if digits := _DIGITS.match(text, position):
+            first, behind = "0", digits[1]
+        found = self._at.get((first, behind))
+        if found is None:
+            found = self._at[first, behind] = tuple(
+                shape
+                for shape in self._shapes
+                if (not shape.begins or first in shape.begins)
+                and (first != "0" or not shape.needs or (behind and behind in shape.needs))
+            )
+        return found
+
+
+_DIGITS = re.compile(r"\d{1,60}+(.?)", re.DOTALL)
 
 
 def shape(
@@ -54,12 +80,8 @@ def matched(
     `memory` holds readings in this style, which depend on nothing but the match and so many characters `behind` it.
     """
     found: list[Proposal] = []
-    near = set(text[position : position + _NEAR])
     seen = set()
-    first = text[position]
-    for name, pattern, readings_of, needs, begins in shapes:
-        if (begins and first not in begins) or (needs and near.isdisjoint(needs)):
-            continue
+    for name, pattern, readings_of, _, _ in shapes:
         m = pattern.match(text, position)
         if not m or not m[0] or (name, m.end()) in seen:
             continue
@@ -78,7 +100,7 @@ def matched(
 
 
 @lru_cache(maxsize=8192)
-def own_features(shape: str, written: str) -> list[str]:
+def own_features(shape: str, written: str) -> tuple[str, ...]:
     """What the form of a token tells: its shape, the length and size of its numbers, its letters."""
     found = [f"s={shape}"]
     numbers = re.findall(r"\d+(?:[.,]\d+)*", written[:40])
@@ -92,7 +114,7 @@ def own_features(shape: str, written: str) -> list[str]:
         found += _compared(shape, int(numbers[0][:9]), int(numbers[1][:9]))
     letters = re.sub(r"[\d.,]+", "0", written[:24])
     found.append(f"{shape} form={letters}")
-    return found
+    return tuple(found)
 
 
 def _size(n: str) -> str:

@@ -18,8 +18,13 @@ Following = Callable[[int], tuple[int, list[Proposal]]]
 """From a place of a text the next one where something may stand that does not stand for itself, and what."""
 
 
-def read(text: str, following: Following, model: Callable[[], Chooser]) -> Iterator[Token]:
-    """All of `text` in tokens from left to right: at each place a grammar proposes, and the model chooses."""
+def read(
+    text: str, following: Following, model: Callable[[], Chooser], plain: Callable[[int], Token | None] | None = None
+) -> Iterator[Token]:
+    """All of `text` in tokens from left to right: at each place a grammar proposes, and the model chooses.
+
+    `plain` finds at once what may only be read as it stands.
+    """
     context: Surroundings[int] | None = None
     repeated, position, before = Repeated(text), 0, Before()
     ahead: tuple[int, list[Proposal]] = (-1, [])
@@ -36,6 +41,10 @@ def read(text: str, following: Following, model: Callable[[], Chooser]) -> Itera
         return model().choose(context, start, found, before)
 
     while position < len(text):
+        if plain and (token := plain(position)):
+            yield token
+            before, position = before.then(token.written, token.kind), position + len(token.written)
+            continue
         stop, parts, said = repeated.chosen(position, before, choose)
         written = text[position:stop]
         yield Token(written, parts[0], said)

@@ -1,6 +1,7 @@
 """How many seconds of audio a device has memory for, found by real steps."""
 
 import copy
+import functools
 import gc
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,44 +42,60 @@ def too_large(batch: Any, cfg: Any, directory: RunDirectory, step: int) -> str:
     )
 
 
-def fitted(cfg: T, directory: RunDirectory, begin: Callable[[T, RunDirectory], Any], step: Callable[..., Any]) -> T:
-    """`cfg` with the batch_seconds that fit, where data.fit wants them to be found; a run that goes on has its own.
+def in_epochs(run: Any) -> tuple[Any, np.ndarray | None]:
+    """Durations of a run's utterances, and their numbers where these are not 0 and on."""
+    return run.epochs.seconds, run.epochs.rows
+
+
+def fitted(
+    cfg: T,
+    directory: RunDirectory,
+    begin: Callable[[T, RunDirectory], Any],
+    step: Callable[..., Any],
+    lengths: Callable[[Any], tuple[Any, np.ndarray | None]] = in_epochs,
+) -> T:
+    """`cfg` with the seconds of a batch that fit, where data.fit wants that they are found; a run keeps its own.
 
     `begin` makes a run, which is thrown away; `step` makes a step of it, on a batch of indices. Each process tries on
-    its own device, as if alone, and all take what fits everywhere. Raises BatchingError where nothing fits.
+    its own device, as if alone, and all take what fits everywhere. `cfg` is `budgeted` with seconds, and says which
+    settings that changes as BUDGET. Raises BatchingError where nothing fits.
     """
     if not cfg.data.fit:
         return cfg
     if directory.saved is not None:
         saved = directory.saved["config"]
-        data = replace(cfg.data, max_seconds=saved["data"]["max_seconds"])
-        return replace(cfg, batch_seconds=saved["batch_seconds"], data=data)
+        of_data = {name[5:]: saved["data"][name[5:]] for name in cfg.BUDGET if name.startswith("data.")}
+        others = {name: saved[name] for name in cfg.BUDGET if "." not in name}
+        return replace(cfg, data=replace(cfg.data, **of_data), **others)
     alone = copy.copy(directory)
     alone.world, alone.log = World(rank=0, size=1, device=directory.world.device), copy.copy(directory.log)
     alone.log.event = lambda message: None  # type: ignore[method-assign]  # which the run itself says again
-    longest, count = _found(
-        replace(cfg, batch_seconds=0.0, batch_tokens=0, batch_size=cfg.grad_accumulation), alone, begin, step
-    )
+    run = begin(cfg.budgeted(0.0), alone)
+    longest, count = _found(run, step, *lengths(run))
+    del run
     _freed()
     count = min(directory.world.gather(count))
-    if not count:
+    least = getattr(cfg, "concat_batches", 1)
+    if count < least:
+        each = f", in each of {least} concat_batches," if least > 1 else ""
         raise BatchingError(
-            f"data.fit: not even one utterance of {longest:.2f} s fits into the memory of {alone.world.device}: "
-            "lower data.max_seconds, or take another --precision"
+            f"data.fit: not even one utterance of {longest:.2f} s{each} fits into the memory of {alone.world.device}: "
+            f"lower {cfg.BUDGET[-1]}, or take another --precision"
         )
-    seconds = max(1, int(MARGIN * count)) * longest
+    fitting, name = cfg.budgeted(max(least, int(MARGIN * count)) * longest), cfg.BUDGET[0]
+    found = functools.reduce(getattr, name.split("."), fitting)
     directory.log.event(
-        f"fit: {count} utterances of {longest:.2f} s fit into memory; batch_seconds = {seconds:.2f} is used and stored"
+        f"fit: {count} utterances of {longest:.2f} s fit into memory; "
+        f"{name} = {found:{'.2f' if isinstance(found, float) else ''}} is used and stored"
     )
-    return replace(cfg, batch_seconds=seconds, data=replace(cfg.data, max_seconds=min(cfg.data.max_seconds, seconds)))
+    return fitting
 
 
-def _found(cfg: Any, directory: RunDirectory, begin: Callable[..., Any], step: Callable[..., Any]) -> tuple[float, int]:
+def _found(run: Any, step: Callable[..., Any], seconds: Any, numbers: np.ndarray | None) -> tuple[float, int]:
     """Seconds of the longest utterance, and how many like it fit into a step, by doubling and bisection."""
-    run = begin(cfg, directory)
-    seconds = np.asarray(run.epochs.seconds)
+    seconds = np.asarray(seconds)
     order = np.argsort(-seconds, kind="stable")
-    rows = order if run.epochs.rows is None else run.epochs.rows[order]
+    rows = order if numbers is None else numbers[order]
     longest, shortest = float(seconds.max()), rows[-max(1, len(rows) // 10) :]
     times = min(MOST_TIMES, longest / max(float(seconds.min()), longest / MOST_TIMES))
 

@@ -1,8 +1,8 @@
 """What every training asks for: schema, defaults and help of settings that models would otherwise each repeat."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from common.audio.silence import SilenceConfig
 from common.config import check_not_negative, check_positive
@@ -43,7 +43,16 @@ class SourceSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipSettings(SourceSettings):
+class FitSettings(SourceSettings):
+    """Where utterances come from that batches have seconds of."""
+
+    fit: bool = False
+    """Whether the seconds of a batch are found when a run begins: as many as the device has memory for, by bisection on
+    real steps. They are stored with the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipSettings(FitSettings):
     """Where utterances come from, and which of them."""
 
     min_seconds: float = 0.1
@@ -82,9 +91,6 @@ class RecognitionSettings(ClipSettings, SpellingSettings):
     perturbation: PerturbationConfig = field(default_factory=PerturbationConfig)
     silence: SilenceConfig = field(default_factory=SilenceConfig)
     join: JoinConfig = field(default_factory=JoinConfig)
-    fit: bool = False
-    """Whether batch_seconds are found when a run begins: as many as the device has memory for, by bisection on real
-    steps. They are stored with the run."""
     mix: MixConfig = field(default_factory=MixConfig)
 
 
@@ -149,6 +155,7 @@ class EpochSettings(TrainingSettings):
 class UtteranceSettings(EpochSettings):
     """A training on whole utterances that counts epochs."""
 
+    BUDGET: ClassVar = ("batch_seconds", "data.max_seconds")
     data: ClipSettings
     batch_seconds: float = 0.0
     """Seconds of audio per process and optimiser step, padding included, in place of batch_size; 0 for batch_size."""
@@ -163,6 +170,13 @@ class UtteranceSettings(EpochSettings):
                 f"batch_seconds = {self.batch_seconds} does not hold an utterance of data.max_seconds = "
                 f"{self.data.max_seconds}: raise the one or lower the other"
             )
+
+    def budgeted(self, seconds: float) -> Self:
+        """With batches of so many seconds, and no utterance that does not fit; 0: with one utterance in each part."""
+        if not seconds:
+            return replace(self, batch_seconds=0.0, batch_size=self.grad_accumulation)
+        data = replace(self.data, max_seconds=min(self.data.max_seconds, seconds))
+        return replace(self, batch_seconds=seconds, data=data)
 
 
 @dataclass(frozen=True, kw_only=True)

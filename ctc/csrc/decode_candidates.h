@@ -11,8 +11,6 @@
 
 namespace ctc_decode {
 
-constexpr int32_t kNone = -1;
-
 struct Candidate {
   double score;
   int32_t slot;   // of the prefix it continues

@@ -1,21 +1,24 @@
 // Numbers of as many bits as the largest of them needs (ctc_packed): half of the memory of a language model, and more of
-// it in a processor's caches. What is read is little-endian, as the processors are that this is built for.
+// it in a processor's caches. What is read is little-endian, as the processors are that this is built for. Kernels of GPUs
+// include this and decode_scorer.h too, so that they know C's headers and nothing else.
 #ifndef CTC_DECODE_PACKED_H
 #define CTC_DECODE_PACKED_H
 
-#include <cstdint>
-#include <cstring>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "ctc_decode.h"
 
 namespace ctc_decode {
 
+constexpr int32_t kNone = -1;
 constexpr int32_t kWidestPacked = 57;
 
 inline int64_t packed_at(const ctc_packed &numbers, int64_t i) {
   const int64_t bit = i * numbers.width;
   uint64_t bytes;
-  std::memcpy(&bytes, numbers.bits + (bit >> 3), sizeof bytes);
+  memcpy(&bytes, numbers.bits + (bit >> 3), sizeof bytes);
   return static_cast<int64_t>(bytes >> (bit & 7) & ((uint64_t{1} << numbers.width) - 1));
 }
 

@@ -1,11 +1,8 @@
 // What a beam search knows besides the scores: a back-off language model over words or labels, a lexicon, phrases. A
-// prefix carries a State; one more label gives the next State and what it adds to the prefix's score.
+// prefix carries a State; one more label gives the next State and what it adds to the prefix's score. Kernels use it too.
 #ifndef CTC_DECODE_SCORER_H
 #define CTC_DECODE_SCORER_H
 
-#include <algorithm>
-
-#include "decode_candidates.h"
 #include "decode_packed.h"
 
 namespace ctc_decode {
@@ -20,22 +17,30 @@ struct State {
 
 struct Step {
   State state;
-  double gain;  // kMinusInfinity where the label may not follow
+  double gain;  // -INFINITY where the label may not follow
 };
+
+inline double larger(double a, double b) { return a < b ? b : a; }
 
 // A tree numbered level by level has the children of a node side by side, sorted by label.
 inline int32_t child(const int32_t *first_child, const int32_t *label, int32_t node, int32_t wanted) {
-  const int32_t *end = label + first_child[node + 1];
-  const int32_t *found = std::lower_bound(label + first_child[node], end, wanted);
-  return found != end && *found == wanted ? static_cast<int32_t>(found - label) : kNone;
+  int32_t low = first_child[node];
+  const int32_t end = first_child[node + 1];
+  for (int32_t count = end - low; count > 0;) {
+    const int32_t half = count / 2;
+    const bool is_below = label[low + half] < wanted;
+    low = is_below ? low + half + 1 : low;
+    count = is_below ? count - half - 1 : half;
+  }
+  return low < end && label[low] == wanted ? low : kNone;
 }
 
 // log p(word | history); `history` becomes the longest known one that ends in the word. -infinity as soon as it is known
 // to be below `least`; `history` is then any.
-inline double word_log_prob(const ctc_ngram &model, int32_t word, int32_t &history, double least = kMinusInfinity) {
+inline double word_log_prob(const ctc_ngram &model, int32_t word, int32_t &history, double least = -INFINITY) {
   double log_prob = 0;
   while (history != 0) {
-    if (log_prob + model.word_bound[word] < least) return kMinusInfinity;
+    if (log_prob + model.word_bound[word] < least) return -INFINITY;
     const int64_t end = packed_at(model.first_arc, history + 1);
     const int64_t arc = packed_find(model.arc_word, packed_at(model.first_arc, history), end, word);
     if (arc != end) {
@@ -54,13 +59,20 @@ class Scorer {
   // `vocabulary`: how many labels there are, which counts where they have a spelling.
   Scorer(const ctc_scorer *table, int64_t vocabulary) : table_(table) {
     if (!table) return;
-    leaving_gain_ = table->is_closed ? kMinusInfinity : table->unknown_penalty;
+    leaving_gain_ = table->is_closed ? -INFINITY : table->unknown_penalty;
     if (table->spelling)
       bound_spelled(vocabulary);
     else if (!table->lexicon && table->ngram)
       label_bound_ = largest_word_bound();
     for (int32_t node = 0; table->phrases && node < table->phrases->nodes; ++node)
-      largest_phrase_bound_ = std::max(largest_phrase_bound_, phrase_bound(node));
+      largest_phrase_bound_ = larger(largest_phrase_bound_, phrase_bound(node));
+  }
+
+  // The same, over a copy of the table elsewhere.
+  Scorer on(const ctc_scorer *table) const {
+    Scorer moved = *this;
+    moved.table_ = table;
+    return moved;
   }
 
   // The words of the lexicon are spelled label by label, and boundaries close them.
@@ -92,20 +104,20 @@ class Scorer {
   // The same of a boundary after `state`.
   double boundary_bound(const State &state) const {
     if (!has_words()) return 0;
-    if (state.word == 0) return kMinusInfinity;
+    if (state.word == 0) return -INFINITY;
     const int32_t word = state.word == kNone ? kNone : table_->lexicon->word[state.word];
     return (is_incomplete(state) ? table_->unknown_penalty : 0.0) + word_bound(word) +
            phrase_bound(state.phrase);
   }
 
   // One more label. A gain below `least` may be given as -infinity, which is known sooner.
-  Step extend(const State &state, int32_t label, double least = kMinusInfinity) const {
+  Step extend(const State &state, int32_t label, double least = -INFINITY) const {
     Step step = {state, 0};
     if (!table_) return step;
     if (!table_->lexicon && table_->ngram) {
       const double of_phrases = phrase_bound(state.phrase);
       step.gain = score(table_->label_word[label], step.state, least - of_phrases - kSlack * (1 + of_phrases));
-      if (!table_->phrases || step.gain == kMinusInfinity) return step;
+      if (!table_->phrases || step.gain == -INFINITY) return step;
     }
     if (!table_->spelling) {
       extend_unit(label, step);
@@ -132,13 +144,13 @@ class Scorer {
   }
 
  private:
-  double score(int32_t word, State &state, double least = kMinusInfinity) const {
-    if (table_->weight > 0 && least > kMinusInfinity)
+  double score(int32_t word, State &state, double least = -INFINITY) const {
+    if (table_->weight > 0 && least > -INFINITY)
       least = (least - table_->word_bonus) / table_->weight - kSlack * (1 + fabs(least) / table_->weight);
     else
-      least = kMinusInfinity;
+      least = -INFINITY;
     const double log_prob = table_->ngram ? word_log_prob(*table_->ngram, word, state.history, least) : 0.0;
-    if (log_prob == kMinusInfinity) return kMinusInfinity;
+    if (log_prob == -INFINITY) return -INFINITY;
     return table_->weight * log_prob + table_->word_bonus;
   }
 
@@ -148,9 +160,9 @@ class Scorer {
   }
 
   double largest_word_bound() const {
-    double largest = kMinusInfinity;
+    double largest = -INFINITY;
     const int32_t words = table_->ngram ? table_->ngram->words : 1;
-    for (int32_t word = 0; word < words; ++word) largest = std::max(largest, word_bound(word));
+    for (int32_t word = 0; word < words; ++word) largest = larger(largest, word_bound(word));
     return largest;
   }
 
@@ -162,17 +174,20 @@ class Scorer {
     for (int64_t label = 0; label < vocabulary; ++label) {
       const int32_t *first = spelling.units + spelling.first_unit[label];
       const int32_t *end = spelling.units + spelling.first_unit[label + 1];
-      most_units = std::max(most_units, static_cast<int32_t>(end - first));
-      most_boundaries = std::max(most_boundaries, static_cast<int32_t>(std::count(first, end, table_->boundary)));
+      const int32_t units = static_cast<int32_t>(end - first);
+      int32_t boundaries = 0;
+      for (; first < end; ++first) boundaries += *first == table_->boundary;
+      most_units = units > most_units ? units : most_units;
+      most_boundaries = boundaries > most_boundaries ? boundaries : most_boundaries;
     }
     if (table_->lexicon)
-      label_bound_ = kRoundedUp * most_boundaries * std::max(0.0, largest_word_bound());
+      label_bound_ = kRoundedUp * most_boundaries * larger(0.0, largest_word_bound());
     else if (table_->ngram)
       label_bound_ = largest_word_bound();
     double reward = 0, promise = 0;
     for (int32_t node = 0; table_->phrases && node < table_->phrases->nodes; ++node) {
-      reward = std::max(reward, static_cast<double>(table_->phrases->reward[node]));
-      promise = std::max(promise, static_cast<double>(table_->phrases->promise[node]));
+      reward = larger(reward, table_->phrases->reward[node]);
+      promise = larger(promise, table_->phrases->promise[node]);
     }
     most_by_phrases_ = kRoundedUp * (promise + reward * (table_->boundary == kNone ? most_units : most_boundaries));
   }
@@ -186,7 +201,7 @@ class Scorer {
 
   double close_word(State &state) const {
     const int32_t word = state.word == kNone ? kNone : table_->lexicon->word[state.word];
-    if (word == kNone && table_->is_closed) return kMinusInfinity;
+    if (word == kNone && table_->is_closed) return -INFINITY;
     // A word that left the lexicon has paid for it already; one that stops inside pays here.
     const double penalty = is_incomplete(state) ? table_->unknown_penalty * depth(state.word) : 0.0;
     state.word = 0;
@@ -205,14 +220,14 @@ class Scorer {
       if (node == kBeforeWords)
         node = 0;
       else
-        step.gain += node == 0 ? kMinusInfinity : close_word(step.state);  // a word is never empty
+        step.gain += node == 0 ? -INFINITY : close_word(step.state);  // a word is never empty
       return;
     }
     if (node == kNone) {
       step.gain += leaving_gain_;
       return;
     }
-    const int32_t before = std::max(node, 0);
+    const int32_t before = node > 0 ? node : 0;
     node = child(table_->lexicon->first_child, table_->lexicon->label, before, unit);
     if (node == kNone) step.gain += leaving_gain_ * (depth(before) + 1);
   }

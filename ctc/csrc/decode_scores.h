@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ctc_decode.h"
+#include "decode_packed.h"
 
 #if defined(_OPENMP)
 #include <omp.h>

@@ -35,6 +35,7 @@ FOLDER = "NATIVE_KERNELS"
 """The environment variable that names a folder of compiled kernels, in place of the user's cache."""
 HEADERS = {
     "stddef.h": "",
+    "string.h": "",
     "stdint.h": """typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
 typedef unsigned long uint64_t; typedef unsigned long uintptr_t;

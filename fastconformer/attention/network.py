@@ -69,12 +69,9 @@ class AttentionDecoder(nn.Module):
 
     def embedded(self, tokens_X: Tensor, at_X: Tensor) -> Tensor:
         """Tokens at these positions, all below `cfg.positions`, as the first block takes them."""
-        weight = self.tokens.weight
-        if self.positions is not None:
-            positions_XD = self.positions(at_X)
-        else:
-            positions_XD = sinusoids(at_X, self.cfg.width).to(weight.dtype)
-        return self.embedding_norm(self.tokens(tokens_X) + positions_XD)
+        dtype = self.embedding_norm.weight.dtype  # others may be of half as many bits
+        positions_XD = sinusoids(at_X, self.cfg.width) if self.positions is None else self.positions(at_X)
+        return self.embedding_norm(self.tokens(tokens_X).to(dtype) + positions_XD.to(dtype))
 
     def step_weights(self) -> dict[str, Tensor]:
         """Float32 weights of what follows keys and values of the frames, on the CPU, with a table of positions."""

@@ -10,7 +10,7 @@ from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
 from fastconformer.checkpoints import attention, nemo
-from fastconformer.checkpoints.imported import LAYER, LAYERS, Imported, Rules, renamed
+from fastconformer.checkpoints.imported import LAYER, LAYERS, Rules, TrainedModel, renamed
 from fastconformer.config import EncoderConfig, ModelConfig
 
 TRANSDUCERS = {
@@ -55,7 +55,7 @@ _GENERAL = (
 # fmt: on
 
 
-def read(folder: Path) -> Imported:
+def read(folder: Path) -> TrainedModel:
     """The model in a folder of transformers. Raises CheckpointError for everything that is not known here."""
     source = f"{folder}: config.json"
     described = model_folder.read_json(folder / "config.json")
@@ -68,10 +68,10 @@ def read(folder: Path) -> Imported:
         return _attention(folder, NemoSettings(described, "", source), kind, features)
     model = _model(NemoSettings(described, "", source), kind, features.mel_bins)
     weights = renamed(model_folder.read_weights(folder), RULES, str(folder))
-    return Imported(weights, model, features, _pieces(folder, model.pieces))
+    return TrainedModel(weights, model, features, _pieces(folder, model.pieces))
 
 
-def _attention(folder: Path, s: NemoSettings, kind: str, features: LogMelConfig) -> Imported:
+def _attention(folder: Path, s: NemoSettings, kind: str, features: LogMelConfig) -> TrainedModel:
     """A model whose encoder may have NeMo's names too, with or without "model." in front."""
     encoder = _encoder(s.section("encoder_config"), kind, features.mel_bins)
     inner = s.section("decoder_config") if kind == "canary" else s
@@ -89,7 +89,7 @@ def _attention(folder: Path, s: NemoSettings, kind: str, features: LogMelConfig)
     if kind == "canary":
         weights = attention.interleaved(weights, config.width)
     model = ModelConfig(encoder=encoder, transducer="none", attention=config, ctc=False, pieces=pieces.blank)
-    return Imported(weights, model, features, pieces)
+    return TrainedModel(weights, model, features, pieces)
 
 
 def _model(s: NemoSettings, kind: str, mel_bins: int) -> ModelConfig:

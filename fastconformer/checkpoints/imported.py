@@ -14,7 +14,7 @@ from common.text.pieces import Pieces
 from fastconformer.config import ModelConfig
 
 
-class Imported(NamedTuple):
+class TrainedModel(NamedTuple):
     """A trained model under our names: weights, what they are of, what it hears and what it writes."""
 
     weights: dict[str, Tensor]

@@ -11,7 +11,7 @@ from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
 from fastconformer.checkpoints import attention
-from fastconformer.checkpoints.imported import LAYER, LAYERS, Imported, Rules, renamed
+from fastconformer.checkpoints.imported import LAYER, LAYERS, Rules, TrainedModel, renamed
 from fastconformer.config import EncoderConfig, ModelConfig
 
 # The classes that are known, by the last part of their path, and which heads they have.
@@ -49,7 +49,7 @@ RULES: Rules = (
 )
 
 
-def read(path: Path, *, aligner: bool = False) -> Imported:
+def read(path: Path, *, aligner: bool = False) -> TrainedModel:
     """The model in the .nemo archive at `path`. Raises CheckpointError for everything that is not known here.
 
     `aligner`: the CTC model that the archive of an attention decoder holds besides.
@@ -75,7 +75,7 @@ def read(path: Path, *, aligner: bool = False) -> Imported:
     if heads == "attention":
         ours = attention.without_copies(ours, model.attention, source)
     has_aligner = heads == "attention" and None not in names
-    return Imported(ours, model, features, pieces, lookaheads, path if has_aligner else None)
+    return TrainedModel(ours, model, features, pieces, lookaheads, path if has_aligner else None)
 
 
 def _heads(described: dict[str, Any], source: str) -> str:

@@ -15,7 +15,7 @@ from common.text.pieces import Pieces, read_pieces
 from common.text.vocabulary import VocabularyError
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import PromptedPieces, of_parts
-from fastconformer.checkpoints.imported import Imported
+from fastconformer.checkpoints.imported import TrainedModel
 from fastconformer.config import ModelConfig
 
 FORMAT = "fastconformer"  # what our checkpoints say they are
@@ -30,7 +30,7 @@ def is_own(path: Path) -> bool:
         return file.read(2) == b"PK"
 
 
-def read(path: Path, *, ema: bool | None = None) -> Imported:
+def read(path: Path, *, ema: bool | None = None) -> TrainedModel:
     """The model in a checkpoint of a training run. Raises CheckpointError."""
     state = checkpoint.load(path)
     if state.get("format") not in (FORMAT, FORMER):
@@ -48,7 +48,7 @@ def read(path: Path, *, ema: bool | None = None) -> Imported:
         raise CheckpointError(f"{path}: {model.pieces} pieces by its description, {pieces.blank} in its tokenizer")
     first = model.encoder.right_frames
     lookaheads = sorted(settings.get("lookaheads", ()), key=lambda frames: (frames != first, -frames))
-    return Imported(weights, model, features, pieces, tuple(lookaheads))
+    return TrainedModel(weights, model, features, pieces, tuple(lookaheads))
 
 
 def _as_trained(model: ModelConfig, settings: dict[str, Any]) -> ModelConfig:

@@ -4,6 +4,7 @@ Shapes: S encoder frames, V classes.
 """
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 import ctc
 from common.config import ConfigError
-from common.recognition.decoding import DecodingOptions
+from common.recognition.decoding import DecodingOptions, spelled_by
 from common.text.pieces import Pieces
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import Heard, SearchOptions
@@ -51,6 +52,10 @@ class AttentionDecoding:
     scorer: ctc.Scorer | None = None
     ctc_weight: float = 0.0
     """Share of the CTC head's log-probability in the scores of transcripts that a beam has found."""
+
+    def spelled(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Those of `words` that the pieces can spell."""
+        return spelled_by(self.scorer, self.pieces.labels, words)
 
     @functools.lru_cache(maxsize=64)  # noqa: B019  a decoding lives as long as what it decodes
     def with_words(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:

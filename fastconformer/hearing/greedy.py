@@ -14,7 +14,7 @@ import numpy as np
 import ctc
 from common.text.pieces import Pieces
 from ctc.inputs import integer_list
-from fastconformer.hypotheses import NOTHING, Hypothesis, certainty, hypothesis_of
+from fastconformer.hypotheses import NOTHING, PieceHypothesis, certainty, hypothesis_of
 from fastconformer.transducer.beam import BeamSearch, ranked
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.decoder_state import CTCRun, DecodingState
@@ -36,17 +36,19 @@ class TransducerDecoding:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
         return DecodingState(frames=[0] * batch, transducer=self.decoder.start(batch), scorers=[scorer] * batch)
 
-    def whole(self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]) -> list[list[Hypothesis]]:
+    def whole(
+        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]
+    ) -> list[list[PieceHypothesis]]:
         """The best hypothesis of every utterance."""
         return [[hypothesis_of(one, self.pieces)] for one in self.decoder(encoded_BSC, counts, scorers=scorers)]
 
-    def end(self, progress: DecodingState) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[PieceHypothesis]:
         """What has not been given yet of utterances that end here: nothing."""
         return [NOTHING for _ in progress.frames]
 
     def __call__(
         self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState | None = None
-    ) -> list[Hypothesis]:
+    ) -> list[PieceHypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first."""
         state = None if progress is None else progress.transducer
         scorers = progress.scorers if progress is not None and any(progress.scorers) else None
@@ -71,12 +73,14 @@ class BeamDecoding:
         """`batch` utterances before their first frames, and what is known of all of them besides the network."""
         return DecodingState(frames=[0] * batch, search=self.search.start(batch), scorers=[scorer] * batch)
 
-    def whole(self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]) -> list[list[Hypothesis]]:
+    def whole(
+        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]
+    ) -> list[list[PieceHypothesis]]:
         """The best hypotheses of every utterance, best first."""
         found = self.search(encoded_BSC, counts, scorers=scorers)
         return [[hypothesis_of(c.decoded, self.pieces)._replace(score=c.score) for c in own] for own in found]
 
-    def end(self, progress: DecodingState) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[PieceHypothesis]:
         """What has not been given yet of utterances that end here, with its score and alternatives."""
         nothing_BSC = np.zeros((len(progress.frames), 0, self.search.weights.encoder_weight.shape[1]), np.float32)
         found = self.search(
@@ -84,7 +88,7 @@ class BeamDecoding:
         )
         return [ranked(own, self.pieces) for own in found]
 
-    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[Hypothesis]:
+    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[PieceHypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
         known: dict[str, Any] = {"scorers": progress.scorers, "state": progress.search}
         found = self.search(encoded_BSC, frames_B, is_over=False, **known)
@@ -105,13 +109,13 @@ class CTCDecoding:
         assert scorer is None
         return DecodingState(frames=[0] * batch, runs=[None] * batch)
 
-    def end(self, progress: DecodingState) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[PieceHypothesis]:
         """What has not been given yet of utterances that end here: the piece that their last frame has."""
         return [self._hypothesis([run] if run is not None else []) for run in progress.runs]
 
     def __call__(
         self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState | None = None
-    ) -> list[Hypothesis]:
+    ) -> list[PieceHypothesis]:
         """What is in these frames; with `progress`, frames after those before, and numbered from the very first.
 
         With `progress`, a piece that the last frame has is given later, with all of it.
@@ -145,10 +149,10 @@ class CTCDecoding:
             hypotheses.append(self._hypothesis(runs))
         return hypotheses
 
-    def _hypothesis(self, runs: Sequence[CTCRun]) -> Hypothesis:
+    def _hypothesis(self, runs: Sequence[CTCRun]) -> PieceHypothesis:
         tokens, most = [run.label for run in runs], math.log(len(self.pieces))
         lengths = [run.end - run.start for run in runs]
-        return Hypothesis(
+        return PieceHypothesis(
             tokens,
             [run.start for run in runs],
             lengths,

@@ -14,7 +14,7 @@ import numpy as np
 
 from common.recognition.chunks import WINDOW, AudioChunk, by_length, long_batches
 from common.recognition.recordings import Recording
-from fastconformer.hypotheses import NOTHING, Hypothesis
+from fastconformer.hypotheses import NOTHING, PieceHypothesis
 
 if TYPE_CHECKING:  # its module needs torch
     from fastconformer.config import EncoderConfig
@@ -49,11 +49,11 @@ class Recognised(NamedTuple):
     """What was recognised in a recording: nothing where the network gives NaN."""
 
     recording: Recording
-    hypothesis: Hypothesis
+    hypothesis: PieceHypothesis
     is_nan: bool
 
 
-Batch = list[tuple[int, bool, Hypothesis]]  # the number of a recording, whether it has NaN, and what it says
+Batch = list[tuple[int, bool, PieceHypothesis]]  # the number of a recording, whether it has NaN, and what it says
 
 
 def attention_step(cfg: "EncoderConfig") -> int:
@@ -95,9 +95,9 @@ def recognised(
     *,
     cut: Callable[[int], list[AudioChunk]],
     encode: Callable[[Sequence[np.ndarray]], Frames],
-    decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
+    decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[PieceHypothesis]],
     join: Callable[[list[Frames]], Frames],
-    decode_parts: Callable[[Iterable[Frames], Recording], Hypothesis],
+    decode_parts: Callable[[Iterable[Frames], Recording], PieceHypothesis],
     batch_size: int,
     several: Callable[[Callable[[list[int]], Batch], list[list[int]]], Iterable[Batch]] = map,
 ) -> Iterator[Recognised]:
@@ -127,7 +127,7 @@ def recognised(
 def _short(
     short: Sequence[tuple[Recording, AudioChunk | None]],
     encode: Callable[[Sequence[np.ndarray]], Frames],
-    decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[Hypothesis]],
+    decode: Callable[[Frames, Sequence[int], Sequence[Recording]], list[PieceHypothesis]],
     batch_size: int,
     several: Callable[[Callable[[list[int]], Batch], list[list[int]]], Iterable[Batch]],
 ) -> Iterator[Recognised]:
@@ -154,7 +154,7 @@ def _long(
     pieces: Sequence[AudioChunk],
     encode: Callable[[Sequence[np.ndarray]], Frames],
     join: Callable[[list[Frames]], Frames],
-    decode_parts: Callable[[Iterable[Frames], Recording], Hypothesis],
+    decode_parts: Callable[[Iterable[Frames], Recording], PieceHypothesis],
     batch_size: int,
 ) -> Recognised:
     nan = False

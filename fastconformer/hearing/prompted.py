@@ -173,12 +173,18 @@ class PromptedRecognizer(ABC):
         return list(prompt)
 
     def decoder(
-        self, options: DecodingOptions | None = None, *, length_penalty: float = 0.0, ctc_weight: float = 0.0
+        self,
+        options: DecodingOptions | None = None,
+        *,
+        length_penalty: float = 0.0,
+        ctc_weight: float = 0.0,
+        like: AttentionDecoding | None = None,
     ) -> AttentionDecoding:
         """What `transcribe` decodes with, if not greedily by the network alone.
 
         With `ctc_weight` the transcripts of a beam are ranked anew: their scores have so large a share of what a CTC
-        head beside the decoder gives them. Raises ConfigError for words, files and options that cannot be used.
+        head beside the decoder gives them. `like`: one of this method with the same language model, which is not read
+        again. Raises ConfigError for words, files and options that cannot be used.
         """
         options = options or DecodingOptions()
         if options.thorough or options.internal_weight:
@@ -190,7 +196,7 @@ class PromptedRecognizer(ABC):
         searches = options.n_best > 1 or options.knows_language or ctc_weight > 0
         beam = options.beam or (max(BEAM, options.n_best) if searches else 1)
         search = SearchOptions(beam=beam, n_best=options.n_best, length_penalty=length_penalty)
-        scorer = scorer_of(self.pieces.labels, options) if options.knows_language else None
+        scorer = scorer_of(self.pieces.labels, options, like=like)
         return AttentionDecoding(
             search=search, options=options, pieces=self.pieces, scorer=scorer, ctc_weight=ctc_weight
         )

@@ -9,20 +9,23 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ctc
 from common.config import ConfigError
-from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of
+from common.recognition.decoding import DecodingOptions, refuse_internal_weight, scorer_of, spelled_by
 from common.text.pieces import Pieces
 from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
-from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of, joined
+from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of, joined
 from fastconformer.transducer.beam import BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.decoder_state import DecodingState
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
+
+if TYPE_CHECKING:  # its module needs torch
+    from common.devices.precision import Precision
 
 Frames = Any
 """[B, S, C] or what a head makes of them: a tensor or an array."""
@@ -56,7 +59,7 @@ class SearchDecoding:
         *,
         is_gradual: bool = True,
     ) -> None:
-        """`scorer`: what `language_of` makes of the options. `is_gradual`: whether it decodes frames as they come."""
+        """`scorer`: what `scorer_of` makes of the options. `is_gradual`: whether it decodes frames as they come."""
         self.whole, self.pieces, self.options, self.scorer = decoding.whole, decoding.pieces, options, scorer
         self.in_parts = decoding if is_gradual else None
         """What decodes frames as they come, with `scorer_with`; None where all of them are needed."""
@@ -67,7 +70,9 @@ class SearchDecoding:
         """`batch` utterances before their first frames."""
         return GatheredFrames(frames=[0] * batch, parts=[[] for _ in range(batch)])
 
-    def end(self, progress: GatheredFrames, *, hot_words: Sequence[Iterable[str]] | None = None) -> list[Hypothesis]:
+    def end(
+        self, progress: GatheredFrames, *, hot_words: Sequence[Iterable[str]] | None = None
+    ) -> list[PieceHypothesis]:
         """What is in the utterances, all of whose frames have come."""
         longest = max(progress.frames, default=0)
         if not longest:
@@ -85,7 +90,7 @@ class SearchDecoding:
         *,
         progress: GatheredFrames | None = None,
         hot_words: Sequence[Iterable[str]] | None = None,
-    ) -> list[Hypothesis]:
+    ) -> list[PieceHypothesis]:
         """The best hypothesis of every utterance, with the others as its `alternatives`; with `progress`, at its `end`.
 
         `hot_words`: words or phrases of each utterance, besides those of the options. Raises ConfigError for words that
@@ -102,6 +107,10 @@ class SearchDecoding:
             raise ValueError(f"hot_words: expected some for each of {len(counts)} utterances, found {len(words)}")
         found = self.whole(encoded_BSC, counts, [self.scorer_with(own) for own in words])
         return [own[0]._replace(alternatives=tuple(own[1:])) if own else NOTHING for own in found]
+
+    def spelled(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Those of `words` that the pieces can spell."""
+        return spelled_by(self.scorer, self.pieces.labels, words)
 
     def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
         """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
@@ -123,11 +132,6 @@ class SearchDecoding:
             raise ConfigError(f"decoding: {error}") from None
 
 
-def language_of(pieces: Pieces, options: DecodingOptions) -> ctc.Scorer | None:
-    """What options know of the language. Raises ConfigError for words or files that cannot be used."""
-    return scorer_of(pieces.labels, options) if options.knows_language else None
-
-
 def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> float:
     """How much of a transducer's internal language model is taken off, where `scorer` has one that takes its place."""
     if scorer is None or scorer.ngram is None:
@@ -138,32 +142,48 @@ def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> f
 
 
 def of_transducer(
-    weights: DecoderWeights, pieces: Pieces, options: DecodingOptions, *, max_symbols: int = 10, threads: int = 0
+    weights: DecoderWeights,
+    pieces: Pieces,
+    options: DecodingOptions,
+    *,
+    max_symbols: int = 10,
+    precision: "Precision" = "fp32",
+    threads: int = 0,
+    like: SearchDecoding | None = None,
 ) -> SearchDecoding:
-    """By a transducer, on the CPU: a beam search, or greedily where there is no beam and one transcript is wanted.
+    """By a transducer: a beam search, on the CPU, or greedily where there is no beam and one transcript is wanted.
 
-    `max_symbols` and `threads`: as `Decoder` takes them. Raises ConfigError for words or files that cannot be used, and
-    for a thorough search, which is one by CTC.
+    `max_symbols`, `precision` and `threads`: as `Decoder` takes them; `like`: as for `scorer_of`. Raises ConfigError
+    for words or files that cannot be used, and for a thorough search, which is one by CTC.
     """
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
-    scorer, weights = language_of(pieces, options), arrays_of(weights)
+    scorer = scorer_of(pieces.labels, options, like=like)
     how: dict[str, Any] = {"max_symbols": max_symbols, "internal_weight": internal_weight_of(options, scorer)}
     if not options.beam and options.n_best == 1:
-        decoder = Decoder(weights, DecoderOptions(**how), threads=threads)
+        decoder = Decoder(weights, DecoderOptions(precision=precision, **how), threads=threads)
         return SearchDecoding(TransducerDecoding(decoder, pieces), options, scorer)
     beam = options.beam or max(BEAM, options.n_best)
-    search = BeamSearch(weights, TransducerBeamOptions(beam=beam, n_best=options.n_best, **how), threads=threads)
+    search = BeamSearch(
+        arrays_of(weights), TransducerBeamOptions(beam=beam, n_best=options.n_best, **how), threads=threads
+    )
     return SearchDecoding(BeamDecoding(search, pieces), options, scorer, is_gradual=search.is_native)
 
 
-def of_ctc(log_probs: Callable[[Frames], np.ndarray], pieces: Pieces, options: DecodingOptions) -> SearchDecoding:
+def of_ctc(
+    log_probs: Callable[[Frames], np.ndarray],
+    pieces: Pieces,
+    options: DecodingOptions,
+    *,
+    like: SearchDecoding | None = None,
+) -> SearchDecoding:
     """By CTC: a beam search, thorough only if asked for: frames that come in parts are to give what the whole gives.
 
-    `log_probs` makes log_probs_BSV of frames. Raises ConfigError for words, files and options that cannot be used.
+    `log_probs` makes log_probs_BSV of frames; `like`: as for `scorer_of`. Raises ConfigError for words, files and
+    options that cannot be used.
     """
     refuse_internal_weight(options)
-    scorer = language_of(pieces, options)
+    scorer = scorer_of(pieces.labels, options, like=like)
     beam = ctc.BeamOptions(beam=options.width, n_best=options.n_best, thorough=bool(options.thorough))
 
     return SearchDecoding(CTCBeamDecoding(log_probs, pieces, beam), options, scorer, is_gradual=not beam.thorough)
@@ -186,16 +206,18 @@ class CTCBeamDecoding:
         ]
         return DecodingState(frames=[0] * batch, streams=streams, scorers=[scorer] * batch)
 
-    def whole(self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]) -> list[list[Hypothesis]]:
+    def whole(
+        self, encoded_BSC: Frames, counts: list[int], scorers: list[ctc.Scorer | None]
+    ) -> list[list[PieceHypothesis]]:
         """The best hypotheses of every utterance, best first."""
-        found: list[list[Hypothesis]] = []
+        found: list[list[PieceHypothesis]] = []
         for log_probs_SV, count, scorer in zip(self.log_probs(encoded_BSC), counts, scorers, strict=True):
             how: dict[str, Any] = {"blank": self.pieces.blank, "scorer": scorer, "options": self.options}
             (hypotheses,) = ctc.beam_search(log_probs_SV[None, :count], [count], **how)
             found.append([_of_ctc(one, log_probs_SV[:count], self.pieces) for one in hypotheses])
         return found
 
-    def end(self, progress: DecodingState) -> list[Hypothesis]:
+    def end(self, progress: DecodingState) -> list[PieceHypothesis]:
         """What has not been given yet of utterances that end here, with its score and alternatives."""
         ends = []
         for stream in progress.streams:
@@ -205,7 +227,7 @@ class CTCBeamDecoding:
             ends.append(best._replace(alternatives=tuple(others)))
         return ends
 
-    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[Hypothesis]:
+    def __call__(self, encoded_BSC: Frames, frames_B: Any, *, progress: DecodingState) -> list[PieceHypothesis]:
         """What these frames, after those before, have settled; they are numbered from the very first."""
         counts = [int(count) for count in frames_B]
         log_probs_BSV = self.log_probs(encoded_BSC) if any(counts) else np.zeros((len(counts), 0, len(self.pieces)))
@@ -213,7 +235,7 @@ class CTCBeamDecoding:
         rows = zip(progress.streams, log_probs_BSV, counts, strict=True)
         return [self._hypothesis(stream.settle(own_SV[:count])) for stream, own_SV, count in rows]
 
-    def _hypothesis(self, found: ctc.Labels) -> Hypothesis:
+    def _hypothesis(self, found: ctc.Labels) -> PieceHypothesis:
         lengths = [end - start for start, end in zip(found.start_frames, found.end_frames, strict=True)]
         decoded = DecodedLabels(
             found.labels,
@@ -225,7 +247,7 @@ class CTCBeamDecoding:
         return hypothesis_of(decoded, self.pieces)
 
 
-def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> Hypothesis:
+def _of_ctc(found: ctc.Hypothesis, log_probs_SV: np.ndarray, pieces: Pieces) -> PieceHypothesis:
     spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
     finite_SV = np.maximum(log_probs_SV, np.finfo(np.float32).min)  # 0 times the logarithm of 0 is to be 0
     entropy_S = -(np.exp(finite_SV) * finite_SV).sum(1)
@@ -246,7 +268,7 @@ def decode_parts(
     pieces: Pieces,
     *,
     hot_words: tuple[str, ...] = (),
-) -> Hypothesis:
+) -> PieceHypothesis:
     """What is in one utterance whose frames [S, C] come in parts, by `decoder`; where there is none, by `greedy`.
 
     In little memory however many there are, unless the decoder wants all of them.

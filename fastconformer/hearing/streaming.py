@@ -42,7 +42,7 @@ from common.text.pieces import word_groups
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.searching import SearchDecoding
 from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames, frames_of
-from fastconformer.hypotheses import NOTHING, Hypothesis, joined
+from fastconformer.hypotheses import NOTHING, PieceHypothesis, joined
 from fastconformer.listening import Listener
 from fastconformer.transducer.decoder_state import DecodingState
 
@@ -185,7 +185,7 @@ class Pool:
         frames: CachedFrames | ChunkedFrames,
         *,
         greedy: TransducerDecoding | CTCDecoding,
-        words: Callable[[Hypothesis, Recording], list[Word]],
+        words: Callable[[PieceHypothesis, Recording], list[Word]],
         decoder: SearchDecoding | None = None,
         delay_seconds: float = 0.0,
         idle_seconds: float = math.inf,
@@ -382,7 +382,7 @@ class Pool:
 
     def decoded(
         self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: DecodingState
-    ) -> list[Hypothesis]:
+    ) -> list[PieceHypothesis]:
         """What is in the frames from `first` to `end` of each row, which follow those before."""
         parts = [encoded_SC[a:b] for encoded_SC, a, b in zip(encoded_BSC, first, end, strict=True)]
         return self.decoding(pad_sequence(parts, batch_first=True), [len(part) for part in parts], progress=progress)
@@ -428,7 +428,7 @@ class Pool:
             session.space = " " if text.endswith(" ") else ""
         return text.rstrip()
 
-    def _words(self, session: Session, hypothesis: Hypothesis) -> list[Word]:
+    def _words(self, session: Session, hypothesis: PieceHypothesis) -> list[Word]:
         before = session.unheard * self.asr.seconds_per_frame
         cuts = [Cut(0.0, 0.0), *(session.pauses.cuts if session.pauses else [])]
         own = tuple(Cut(cut.at - before, cut.before + before) for cut in cuts)

@@ -193,10 +193,10 @@ def word_times(
     """
     labels = [label for word in words for label in word]
     try:
-        found = ctc.label_spans(log_probs_SV, labels, blank=pieces.blank)
+        (found,) = ctc.align(log_probs_SV[None], [labels], [len(log_probs_SV)], blank=pieces.blank)
     except ValueError:
         return []
-    spans = [(label, *span) for label, span in zip(labels, found, strict=True)]
+    spans = list(zip(labels, found.start_frames, found.end_frames, strict=True))
     times, first = [], 0
     most = max(1, round(SPACE_SECONDS / seconds_per_frame)) if _are_letters(pieces) else 0
     for word in words:

@@ -1,109 +1,256 @@
 """Greedy decoding by the CUDA library: `transducerDeviceBatch` of `include/transducer_decode.h`, on the current stream.
 
+A batch is decoded in a room, memory for batches up to some size that is kept, so that its launches are recorded once as
+CUDA graphs and replayed for every batch that fits. What scorers know lies on the device as the arrays that it is on the
+host.
+
 Shapes: B utterances, S encoder frames, C encoder width, J joint, H prediction network, L layers, N the longest possible
 result.
 """
 
-from ctypes import Structure, byref, c_int64, c_void_p
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from ctypes import Structure, byref
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+import ctc
+from common.devices.graphs import recorded, warn_refused
+from common.devices.precision import DTYPES, Precision
 from ctc import native
 from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
 from fastconformer.transducer.loss import _cuda_library
-from fastconformer.transducer.loss._loss_library import call
-from fastconformer.transducer.weights import DecoderWeights
+from fastconformer.transducer.loss._loss_library import TYPES, call
+from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, array_of
 
 MOST_LAYERS, MOST_JOINT = 8, 1024
 """`TRANSDUCER_MOST_...` of transducer_decode.h."""
+SCORER_BYTES = 64
+"""`TRANSDUCER_SCORER_BYTES` of transducer_decode.h."""
 STEPS_AT_ONCE = 16
 """After so many steps the host looks whether all are done."""
 ROWS, WINDOWS = 8, (8, 4, 2, 1)
 """Frames that a block of the output layer takes at once, and how many of them may be one utterance's."""
 NAN = -1
+FEWEST_FRAMES = 16
+MOST_ROOMS = 16  # the one not used for longest goes
 
 
 class DeviceBatch(Structure):
     """`transducerDeviceBatch`."""
 
-    _fields_ = (
-        *((name, c_int64) for name in ("batch", "frames", "capacity", "max_symbols", "window")),
-        *((name, c_void_p) for name in ("encoded", "projected", "frame_counts", "tokens", "found_frames", "durations")),
-        *((name, c_void_p) for name in ("confidences", "entropies", "counts", "states", "positions")),
-        *((name, c_void_p) for name in ("is_active", "emitted", "pending", "logits")),
+    _fields_ = native.fields(
+        "n batch frames capacity max_symbols window; p encoded projected frame_counts tokens found_frames durations "
+        "confidences entropies counts states positions is_active emitted pending logits scorers scorer_states; "
+        "d internal_weight internal_most; i weight_type"
     )
 
 
 def serves(weights: DecoderWeights) -> bool:
     """Whether the CUDA library decodes with weights of this device and of these sizes."""
+    return _cuda_library.serves(weights.embedding) and _fit(weights)
+
+
+def why_missing(weights: DecoderWeights) -> str | None:
+    """Why it does not, for weights that are not on the CPU."""
+    if not _fit(weights):
+        return f"its kernels take {MOST_LAYERS} layers and a joint of {MOST_JOINT} at most"
+    return _cuda_library.why_missing(weights.embedding.device)
+
+
+def _fit(weights: DecoderWeights) -> bool:
     return (
-        _cuda_library.serves(weights.embedding)
-        and len(weights.lstm) <= MOST_LAYERS
+        len(weights.lstm) <= MOST_LAYERS
         and len(weights.encoder_weight) <= MOST_JOINT
         and len(weights.durations) <= _cuda_library.MOST_DURATIONS
     )
 
 
-class CudaDecoder:
-    """A network on a device, float32 whatever its weights are. Weights that change afterwards have no effect."""
+def room_for(batch: int, frames: int) -> tuple[int, int]:
+    """The size of the room that takes so many utterances of so many frames: few sizes, at most half of them empty."""
+    size = FEWEST_FRAMES
+    while size < frames:
+        size = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
+    return 1 << max(0, batch - 1).bit_length(), size
 
-    def __init__(self, weights: DecoderWeights) -> None:
-        self._device = weights.embedding.device
+
+class CudaDecoder:
+    """A network on a device, its matrices in `precision`. Weights that change afterwards have no effect."""
+
+    def __init__(self, weights: DecoderWeights, precision: Precision = "fp32") -> None:
+        self.device, self.dtype = weights.embedding.device, DTYPES[precision]
         encoder = weights.encoder_weight.shape[1]
-        self._missing = padded(encoder) - encoder
-        own = weights._replace(encoder_weight=F.pad(weights.encoder_weight, (0, self._missing)))
-        self._network = NativeNetwork(own, self._placed)
-        self._layers, self._hidden = len(weights.lstm), padded(weights.embedding.shape[1])
-        self._joint = padded(len(weights.encoder_weight))
-        self._logit_width = padded(weights.blank + 1) + padded(len(weights.durations))
+        missing = padded(encoder) - encoder
+        wider = np.pad(array_of(weights.encoder_weight), ((0, 0), (0, missing)))
+        self.network = NativeNetwork(weights._replace(encoder_weight=wider), self._placed)
+        self.layers, self.hidden, self.encoder = (
+            len(weights.lstm),
+            padded(weights.embedding.shape[1]),
+            encoder + missing,
+        )
+        self.joint = padded(len(weights.encoder_weight))
+        self.logit_width = padded(weights.blank + 1) + padded(len(weights.durations))
+        self.records = self.device.type == "cuda"
+        """Whether launches are recorded as graphs."""
+        self._scorers = DeviceScorers(self.device, weights.blank + 1)
+        self._rooms: OrderedDict[tuple[object, ...], Room] = OrderedDict()
+        self._alone = threading.Lock()  # a room holds one batch
 
     def _placed(self, array: np.ndarray) -> Placed:
         tensor = self.moved(array)
+        tensor = tensor.to(self.dtype) if array.ndim == 3 else tensor  # packed matrices; not biases and embeddings
         return Placed(tensor, tensor.data_ptr())
 
     def moved(self, array: np.ndarray) -> Tensor:
         """The same on the device."""
-        return torch.from_numpy(array).to(self._device)
+        return torch.from_numpy(array).to(self.device)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def decode(
-        self, encoded_BSC: Any, counts_B: np.ndarray, network_BX: Tensor, position_B3: Tensor, *, max_symbols: int
+        self,
+        encoded_BSC: Any,
+        counts_B: np.ndarray,
+        state: Sequence[Tensor] | None,
+        scorers: Sequence[ctc.Scorer | None],
+        *,
+        max_symbols: int,
+        internal_weight: float = 0.0,
     ) -> DecoderResult:
-        """Decodes a batch, lengths checked; updates the state, `network_BX` and `position_B3` of `DecoderState`.
+        """Decodes a batch, lengths checked; updates `state`, the tensors of a `DecoderState` in their order.
 
         Raises ValueError for an utterance whose frames hold NaN.
         """
-        batch, frames, _ = encoded_BSC.shape
-        frames_B = self.moved(counts_B)
-        capacity, device = frames * max_symbols, self._device
-        window = next(frames for frames in WINDOWS if frames * batch <= ROWS or frames == 1)
-        results = torch.empty(3, batch, capacity, dtype=torch.int32, device=device)
-        shares = torch.empty(2, batch, capacity, device=device)
-        found_B = torch.empty(batch, dtype=torch.int64, device=device)
-        active_B, emitted_B = torch.empty(2, batch, dtype=torch.int32, device=device)
-        pending_BLH = torch.empty(batch, self._layers, self._hidden, device=device)
-        logits = torch.empty(batch, window, self._logit_width, device=device)
-        encoded_BSC = torch.as_tensor(encoded_BSC).to(device, torch.float32)
-        encoded_BSC = F.pad(encoded_BSC, (0, self._missing)).contiguous()
-        projected_BSJ = torch.empty(batch, frames, self._joint, device=device)
-        given = (encoded_BSC, projected_BSJ, frames_B, *results, *shares, found_B, network_BX, position_B3)
-        rooms = (active_B, emitted_B, pending_BLH, logits)
-        addresses = [part.data_ptr() for part in (*given, *rooms)]
-        known = DeviceBatch(batch, frames, capacity, max_symbols, window, *addresses)
-        library, own = _cuda_library.DEVICE.loaded(), (byref(self._network.network), byref(known))
-        with native.current_stream(device) as stream:
-            call(library.transducer_decode_begin_cuda, *own, stream)
-            while bool(active_B.any()):
-                call(library.transducer_decode_steps_cuda, *own, STEPS_AT_ONCE, stream)
-        position_B3[:, 0] -= frames_B
-        counts = found_B.cpu()
+        with self._alone, native.current_stream(self.device) as stream:
+            room = self._room(*encoded_BSC.shape[:2], max_symbols, any(scorers), internal_weight)
+            room.enter(torch.as_tensor(encoded_BSC), counts_B, state, [self._scorers.address(own) for own in scorers])
+            room.begin(stream)
+            while bool(room.active_B.any()):
+                room.step(stream)
+            return room.leave(len(counts_B), state)
+
+    def _room(self, batch: int, frames: int, *settings: Any) -> "Room":
+        key = (*room_for(batch, frames), *settings)
+        if key not in self._rooms:
+            if len(self._rooms) >= MOST_ROOMS:
+                self._rooms.popitem(last=False)
+            room = self._rooms[key] = Room(self, *room_for(batch, frames), *settings)
+            if self.records:
+                self._record(room)
+        self._rooms.move_to_end(key)
+        return self._rooms[key]
+
+    def _record(self, room: "Room") -> None:
+        """The launches of an empty room as graphs; once that failed, launches go on one by one."""
+        try:
+            room.begin, room.step = (_replayed(launches, room) for launches in (room.begin, room.step))
+        except RuntimeError as error:
+            self.records = False
+            warn_refused("greedy decoding", error)
+
+
+def _replayed(launches: Callable[[int], None], room: "Room") -> Callable[[int], None]:
+    def on_current_stream(_: Tensor) -> None:
+        with native.current_stream(room.active_B.device) as stream:
+            launches(stream)
+
+    graph = recorded(on_current_stream, [room.active_B], None)
+    return lambda _: graph.replay()
+
+
+class Room:
+    """Memory for a batch of up to `batch` utterances of up to `frames` frames, and what computes there."""
+
+    def __init__(
+        self, of: CudaDecoder, batch: int, frames: int, max_symbols: int, has_scorers: bool, internal_weight: float
+    ) -> None:
+        def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=of.device)
+
+        window, capacity = next(n for n in WINDOWS if n * batch <= ROWS or n == 1), frames * max_symbols
+        self.encoded_BSC, projected_BSJ = numbers(batch, frames, of.encoder), numbers(batch, frames, of.joint)
+        self.frames_B, self.found_B, self.scorers_B = numbers(3, batch, dtype=torch.int64)
+        self.results_3BN, self.shares_2BN = numbers(3, batch, capacity, dtype=torch.int32), numbers(2, batch, capacity)
+        network_BX = numbers(batch, 2 * of.layers * of.hidden + of.joint)
+        self.position_B3, language_B3 = numbers(batch, 3, dtype=torch.int64), numbers(batch, 3, dtype=torch.int32)
+        self.state = (network_BX, self.position_B3, language_B3)
+        self.active_B, emitted_B = numbers(2, batch, dtype=torch.int32)
+        pending_BLH, logits = numbers(batch, of.layers, of.hidden), numbers(batch, window, of.logit_width)
+        given = (self.encoded_BSC, projected_BSJ, self.frames_B, *self.results_3BN, *self.shares_2BN, self.found_B)
+        parts = (*given, network_BX, self.position_B3, self.active_B, emitted_B, pending_BLH, logits)
+        scored = (self.scorers_B.data_ptr() if has_scorers else None, language_B3.data_ptr())
+        known = DeviceBatch(
+            *(batch, frames, capacity, max_symbols, window, *(part.data_ptr() for part in parts), *scored),
+            *(internal_weight, INTERNAL_MOST, TYPES[of.dtype]),
+        )
+        self._kept, library = parts, _cuda_library.DEVICE.loaded()
+        own = (byref(of.network.network), byref(known))
+        self.begin: Callable[[int], None] = lambda stream: call(library.transducer_decode_begin_cuda, *own, stream)
+        """Begins with the batch; takes the current stream, as `step` does."""
+        self.step: Callable[[int], None] = lambda stream: call(
+            library.transducer_decode_steps_cuda, *own, STEPS_AT_ONCE, stream
+        )
+
+    def enter(
+        self, encoded_BSC: Tensor, counts_B: np.ndarray, state: Sequence[Tensor] | None, scorers: Sequence[int]
+    ) -> None:
+        """A batch takes the place of the one before."""
+        batch, frames, width = encoded_BSC.shape
+        self.encoded_BSC[:batch, :frames, :width].copy_(encoded_BSC)
+        numbers_2B = np.zeros((2, len(self.frames_B)), np.int64)
+        numbers_2B[:, :batch] = counts_B, scorers
+        self.frames_B.copy_(torch.from_numpy(numbers_2B[0]))
+        self.scorers_B.copy_(torch.from_numpy(numbers_2B[1]))
+        self.position_B3.zero_()
+        if state is not None:
+            for own, given in zip(self.state, state, strict=True):
+                own[:batch].copy_(given)
+
+    def leave(self, batch: int, state: Sequence[Tensor] | None) -> DecoderResult:
+        """What was found in `batch` utterances, and where they go on."""
+        if state is not None:
+            self.position_B3[:, 0] -= self.frames_B
+            for own, given in zip(self.state, state, strict=True):
+                given.copy_(own[:batch])
+        counts = self.found_B[:batch].cpu()
         for n, count in enumerate(counts.tolist()):
             if count == NAN:
                 raise ValueError(f"encoded: utterance {n}: its frames hold NaN")
         longest = int(counts.max()) if batch else 0
-        parts = (*(part_BN[:, :longest] for part_BN in (*results, *shares)), counts)
-        return DecoderResult(*(part.cpu().numpy() for part in parts))
+        parts = (part_BN[:batch, :longest].cpu() for part_BN in (*self.results_3BN, *self.shares_2BN))
+        return DecoderResult(*(part.numpy() for part in (*parts, counts)))
+
+
+class DeviceScorers:
+    """Scorers on a device as long as they live on the host; what several share lies there once."""
+
+    def __init__(self, device: torch.device, vocabulary: int) -> None:
+        self._device, self._vocabulary = device, vocabulary
+        self._placed: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+        self._made: weakref.WeakKeyDictionary[ctc.Scorer, tuple[int, object]] = weakref.WeakKeyDictionary()
+
+    def address(self, scorer: ctc.Scorer | None) -> int:
+        """Where `transducer_scorer_for_device` has put it; 0 for None."""
+        if scorer is None:
+            return 0
+        if scorer not in self._made:
+            kept: list[object] = []
+
+            def place(array: np.ndarray) -> int:
+                tensor = self._placed.get(id(array))
+                if tensor is None:
+                    tensor = torch.from_numpy(array if array.flags.writeable else array.copy()).to(self._device)
+                    self._placed[id(array)] = tensor
+                kept.append((array, tensor))  # as long as the tensor the array lives, and no other has its id
+                return tensor.data_ptr()
+
+            made = np.zeros(SCORER_BYTES, np.uint8)
+            on_device = place(np.frombuffer(bytes(scorer.table(place)), np.uint8))
+            make = _cuda_library.DEVICE.loaded().transducer_scorer_for_device
+            call(make, scorer.table(), on_device, self._vocabulary, made)
+            self._made[scorer] = place(made), kept
+        return self._made[scorer][0]

@@ -27,7 +27,7 @@ def load_cpu() -> ctypes.CDLL | None:
 
 
 @functools.cache
-def warn_slow(what: str, why: str | None = None, by: str = "torch") -> None:
+def warn_slow(what: str, why: str | None = None, where: str = "in plain torch") -> None:
     """Says, once per purpose, that `what` runs without a kernel, and why: by default its library is missing."""
     why = why or f"{LIBRARY.cpu} is missing; `{LIBRARY.command}` makes it"
-    warnings.warn(f"{what} runs in plain {by}, which is slower: {why}", ctc.SlowPathWarning, stacklevel=4)
+    warnings.warn(f"{what} runs {where}, which is slower: {why}", ctc.SlowPathWarning, stacklevel=4)

@@ -16,7 +16,7 @@ import numpy as np
 
 from common.text.pieces import Pieces
 from ctc import Scorer, native
-from fastconformer.hypotheses import NOTHING, DecodedLabels, Hypothesis, hypothesis_of
+from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of
 from fastconformer.transducer import reference
 from fastconformer.transducer._beam_library import BeamResult, NativeSearch, TransducerBeamOptions, beam_functions
 from fastconformer.transducer._decoder_library import NativeNetwork, aligned
@@ -75,7 +75,7 @@ class BeamSearch:
             raise ValueError(f"durations: expected at most {LONGEST_JUMP} frames, found {longest}")
         self._native = None
         if beam_functions() is None:
-            warn_slow("fastconformer.BeamSearch", by="numpy")
+            warn_slow("fastconformer.BeamSearch", where="in plain numpy")
         else:
             self._native = NativeSearch(NativeNetwork(self.weights), self.options)
 
@@ -170,7 +170,7 @@ def _row(part_BNL: np.ndarray, *, b: int, n: int, length: int) -> list:
     return part_BNL[b, n, :length].tolist()
 
 
-def ranked(found: Sequence[BeamCandidate], pieces: Pieces) -> Hypothesis:
+def ranked(found: Sequence[BeamCandidate], pieces: Pieces) -> PieceHypothesis:
     """The best of what a search found, the others as its alternatives."""
     best, *others = [hypothesis_of(one.decoded, pieces)._replace(score=one.score) for one in found] or [NOTHING]
     return best._replace(alternatives=tuple(others))

@@ -2,7 +2,7 @@
 
 It is one native call for a batch (`csrc/decode_kernel.inl`): the joint for rows that are not finished, the prediction
 network for rows that emitted a label, finished rows replaced by utterances that wait, and of few rows a window of
-frames at once. On CUDA the same steps are kernels (`csrc/cuda_decode.cu`). Where the native library is missing
+frames at once. On CUDA the same steps are kernels (`csrc/cuda_decode.cuh`). Where the native library is missing
 `reference.py` decodes. Needs no torch: frames and weights are tensors or arrays.
 
 Shapes: B utterances, S encoder frames, C encoder width, X numbers of a state.
@@ -23,7 +23,8 @@ from fastconformer.transducer._decoder_library import NativeNetwork, decoded_of,
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
 
-if TYPE_CHECKING:  # its module needs torch
+if TYPE_CHECKING:  # these modules need torch
+    from common.devices.precision import Precision
     from fastconformer.transducer._cuda_decoder import CudaDecoder
 
 MOST_SYMBOLS = 1000
@@ -74,7 +75,7 @@ def _state(parts: Any, reached: list[reference.Reached]) -> DecoderState:
 class DecoderOptions:
     """How many labels a frame may have, what is taken off of them, and how the native decoder works.
 
-    What is below `internal_weight` changes nothing of what is found.
+    But for `precision`, what is below `internal_weight` changes nothing of what is found.
     """
 
     max_symbols: int = 10
@@ -90,6 +91,8 @@ class DecoderOptions:
     """Frames of all utterances of a thread that do; None for what was fastest."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
+    precision: "Precision" = "fp32"
+    """Of the matrices that the kernels of a GPU read; they compute in float32, and so does a CPU, with its own."""
 
     def __post_init__(self) -> None:
         check_labels(self.max_symbols, self.internal_weight)
@@ -101,12 +104,12 @@ class Decoder:
     def __init__(self, weights: DecoderWeights, options: DecoderOptions | None = None, *, threads: int = 0) -> None:
         """`threads`: on a CPU; 0 for as many as torch takes, without torch one for each core."""
         self.options, self.threads = options or DecoderOptions(), threads
-        self.on_device = on_device(weights)
+        self.on_device = on_device(weights, self.options.precision)
         self.weights = arrays_of(weights) if self.on_device is None else weights
         is_native = self.on_device is None and functions() is not None
         self._native = NativeNetwork(self.weights) if is_native else None
         if self.on_device is None and self._native is None:
-            warn_slow("fastconformer.Decoder", by="numpy")
+            warn_slow("fastconformer.Decoder", where="in plain numpy")
 
     def start(self, batch: int) -> DecoderState:
         """The state of `batch` utterances before their first frames."""
@@ -132,8 +135,8 @@ class Decoder:
         utterances go on where they were; frames are numbered from the first of this call. Of labels that are equally
         probable the first is emitted.
 
-        `scorers`: one for all, or one for each utterance, over the labels and the blank, of weights on a CPU: once a
-        label is more probable than blank, the one is emitted that is the best with what they add.
+        `scorers`: one for all, or one for each utterance, over the labels and the blank: once a label is more probable
+        than blank, the one is emitted that is the best with what they add.
 
         Raises ValueError for shapes and lengths that do not fit, and for an utterance whose frames hold NaN.
         """
@@ -145,11 +148,9 @@ class Decoder:
         each = scorers_of_all(scorers, batch, weights.blank)
         has_durations = bool(weights.durations)
         if self.on_device is not None:
-            if any(each):
-                raise ValueError("scorers: expected a decoder with weights on a CPU")
-            state = state or self.start(batch)
+            parts = None if state is None else (state.network_BX, state.position_B3, state.language_B3)
             found = self.on_device.decode(
-                encoded_BSC, counts_B, state.network_BX, state.position_B3, max_symbols=own.max_symbols
+                encoded_BSC, counts_B, parts, each, max_symbols=own.max_symbols, internal_weight=own.internal_weight
             )
             return decoded_of(found, has_durations=has_durations)
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
@@ -177,13 +178,17 @@ class Decoder:
         return decoded_of(found, has_durations=has_durations)
 
 
-def on_device(weights: DecoderWeights) -> "CudaDecoder | None":
-    """What decodes on the GPU that the weights are on; None where they are not, or it cannot."""
+def on_device(weights: DecoderWeights, precision: "Precision") -> "CudaDecoder | None":
+    """What decodes on the GPU that the weights are on; None where they are not, or it cannot, which is said once."""
     if isinstance(weights.embedding, np.ndarray):
         return None
     from fastconformer.transducer import _cuda_decoder
 
-    return _cuda_decoder.CudaDecoder(weights) if _cuda_decoder.serves(weights) else None
+    if _cuda_decoder.serves(weights):
+        return _cuda_decoder.CudaDecoder(weights, precision)
+    if not weights.embedding.is_cpu:
+        warn_slow("fastconformer.Decoder", _cuda_decoder.why_missing(weights), "on the host")
+    return None
 
 
 def check_shape(weights: DecoderWeights, shape: Sequence[int]) -> None:

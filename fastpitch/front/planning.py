@@ -2,7 +2,7 @@
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
@@ -45,38 +45,41 @@ class PlannedSentence(NamedTuple):
     marks: tuple[Mark, ...] = ()
 
 
-FindSpeaker = Callable[[str], tuple[int, SpeakerStatistics]]
-"""The number and the voice of a speaker by name or number; raises ControlError for one that a model does not have."""
-
-
-def _nobody(name: str) -> tuple[int, SpeakerStatistics]:
-    raise ControlError(f"voice {name!r}: no other speakers are known here")
-
-
 def plan(
     text: str,
     processor: TextProcessor,
-    voice: SpeakerStatistics,
+    voices: Sequence[SpeakerStatistics],
     *,
-    speaker: int = 0,
+    name: str = "the model",
+    names: Sequence[str] = (),
+    speaker: int | str = 0,
     control: Control | None = None,
     words: str = "",
     symbols: str = "",
     max_characters: int = MAX_CHARACTERS,
-    find_speaker: FindSpeaker = _nobody,
+    **settings: Any,
 ) -> list[PlannedSentence]:
-    """The sentences of `text`, which may hold SSML and {phonemes}, in order.
+    """The sentences of `text`, which may hold SSML and {phonemes}, in order, for a model that messages call `name`.
 
-    `control` is for all of it, a pitch curve for its whole length; the controls of SSML are within it, and within those
-    the ones of `words` and `symbols` (see `control.parts_from_text`; places are counted through the whole text).
-    `voice` says what Hz mean to `speaker`, and `find_speaker` finds those that SSML names. Raises TextError, SsmlError
-    and ControlError.
+    `voices` say what Hz mean to its speakers, and `names` are those of the speakers, if they have any. `control`, whose
+    fields `settings` replace, is for all of it, a pitch curve for its whole length; the controls of SSML are within it,
+    and within those the ones of `words` and `symbols` (see `control.parts_from_text`; places are counted through the
+    whole text). What has no symbol and may be left out is logged. Raises TextError, SsmlError and ControlError.
     """
 
-    def named(name: str) -> tuple[int, SpeakerStatistics]:
-        return find_speaker(name) if name else (speaker, voice)
+    def voice(who: str) -> tuple[int, SpeakerStatistics]:
+        who = who or str(speaker)  # where no tag names one
+        number = list(names).index(who) if who in names else whole_number(who)
+        if not 0 <= number < len(voices):
+            known = f"{', '.join(names[:20])}, or " if names else ""
+            raise ControlError(f"speaker {who[:40]}: {name} has {known}0 to {len(voices) - 1}")
+        return number, voices[number]
 
-    spans = ssml.parse(text, lambda name: named(name)[1].pitch_mean)
+    voice("")  # a speaker that there is not is told first
+    if unknown := [setting for setting in settings if setting not in {field.name for field in fields(Control)}]:
+        raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
+    control = replace(control or Control(), **settings)
+    spans = ssml.parse(text, lambda who: voice(who)[1].pitch_mean)
     found = sentences(spans, max_characters=max_characters, language=processor.config.language)
     if not any(sentence.is_said for sentence in found):
         raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
@@ -99,58 +102,23 @@ def plan(
     for contour, own in sorted(contours.items()):
         parts.append((own, Control(pitch_curve_hz=contour.curve_hz)))
     parts += parts_from_text(words, whole, of="words") + parts_from_text(symbols, whole, of="symbols")
-    speakers = [named(sentence.speaker) for sentence in found]
-    of_all = {who: edits(len(whole.tokens), control or Control(), who[1], parts) for who in set(speakers)}
+    speakers = [voice(sentence.speaker) for sentence in found]
+    of_all = {who: edits(len(whole.tokens), control, who[1], parts) for who in set(speakers)}
+    if missing := [described(symbol) for of_sentence in left_out for symbol in of_sentence]:
+        _log.warning("%s: skipped %s", shortened(text), ", ".join(dict.fromkeys(missing)))
     ends = [*firsts[1:], len(whole.tokens)]
     return [
         PlannedSentence(
-            encoded=_part(whole, first, end, missing),
+            encoded=_part(whole, first, end, absent),
             edits=Edits(*(column[first:end] for column in of_all[who])),
             speaker=who[0],
             pause_ms=1000 * sentence.pause_seconds,
             marks=named_places,
         )
-        for sentence, who, first, end, missing, named_places in zip(
+        for sentence, who, first, end, absent, named_places in zip(
             found, speakers, firsts, ends, left_out, marks, strict=True
         )
     ]
-
-
-def planned(
-    text: str,
-    processor: TextProcessor,
-    voices: Sequence[SpeakerStatistics],
-    *,
-    name: str,
-    names: Sequence[str] = (),
-    speaker: int | str = 0,
-    control: Control | None = None,
-    words: str = "",
-    symbols: str = "",
-    **settings: Any,
-) -> list[PlannedSentence]:
-    """As `plan`, for one of the voices of the model `name`; `settings` are fields of `control`, which they replace.
-
-    `names` are those of the voices, if they have any. What has no symbol and may be left out is logged.
-    """
-
-    def find(who: str) -> tuple[int, SpeakerStatistics]:
-        number = list(names).index(who) if who in names else whole_number(who)
-        if not 0 <= number < len(voices):
-            known = f"{', '.join(names[:20])}, or " if names else ""
-            raise ControlError(f"speaker {who[:40]}: {name} has {known}0 to {len(voices) - 1}")
-        return number, voices[number]
-
-    number, voice = find(str(speaker))
-    if unknown := [setting for setting in settings if setting not in {field.name for field in fields(Control)}]:
-        raise ControlError(f"{unknown[0]!r}: no control; known: {', '.join(setting_names())}")
-    control = replace(control or Control(), **settings)
-    found = plan(
-        text, processor, voice, speaker=number, control=control, words=words, symbols=symbols, find_speaker=find
-    )
-    if left_out := [described(symbol) for piece in found for symbol in piece.encoded.left_out]:
-        _log.warning("%s: skipped %s", shortened(text), ", ".join(dict.fromkeys(left_out)))
-    return found
 
 
 def within_range(

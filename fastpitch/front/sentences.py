@@ -136,13 +136,6 @@ def _parts(
         yield list(run), 0.0
 
 
-def split(text: str, *, max_characters: int = MAX_CHARACTERS, language: str = "") -> list[str]:
-    """The sentences of plain text, none longer than `max_characters`."""
-    return [
-        sentence.text for sentence in sentences([MarkedSpan(text)], max_characters=max_characters, language=language)
-    ]
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Where a sentence ends
 

@@ -73,16 +73,6 @@ class TextProcessor:
             raise TextError(f"{shortened(text)}: nothing to say in it; expected at least one word")
         return encoded, places
 
-    def decode(self, tokens: list[int]) -> str:
-        """The symbols of tokens, as text for people: phonemes in braces, {HH AH0 L OW1}."""
-        text = "".join(f"{{{symbol[1:]}}}" if len(symbol) > 1 else symbol for symbol in map(self._symbol, tokens))
-        return text.replace("}{", " ")
-
-    def _symbol(self, token: int) -> str:
-        if not 0 <= token < len(self.symbols):
-            raise TextError(f"token {token}: {self.config.symbol_set} has 0 to {len(self.symbols) - 1}")
-        return self.symbols[token]
-
     def _append(self, encoded: EncodedText, piece: SymbolPiece, text: str) -> None:
         known = [symbol for symbol in piece.symbols if self._index.get(symbol, self.pad) != self.pad]
         unknown = [symbol for symbol in piece.symbols if symbol not in known]

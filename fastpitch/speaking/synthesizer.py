@@ -137,7 +137,7 @@ class Synthesizer:
         `words` and `symbols` for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError
         and ControlError.
         """
-        return planning.planned(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
+        return planning.plan(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
 
     def voices(self) -> list[SpeakerStatistics]:
         """What pitch each speaker can be given."""

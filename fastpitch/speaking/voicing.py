@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from fastpitch.speaking import sound
@@ -45,28 +44,17 @@ class Voice:
 
     def __init__(self, vocoder: Vocoder, config: VoicingConfig | None = None):
         self.vocoder, self.config = vocoder, config or VoicingConfig()
+        self.sample_rate, self.hop_samples = vocoder.sample_rate, vocoder.hop_samples
         self._speak = Denoiser(vocoder, self.config.denoising) if self.config.denoising else vocoder
-
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the sound, in Hz."""
-        return self.vocoder.sample_rate
-
-    @property
-    def hop_samples(self) -> int:
-        """Samples per frame."""
-        return self.vocoder.hop_samples
 
     def whole(self, mels: Sequence[Tensor], gains: Sequence[Gain] = ()) -> list[np.ndarray]:
         """The sound, float32 [N], of each of several mel spectrograms [M, T]. Raises VocoderError."""
         gains = gains or [None] * len(mels)
         sounds: list[np.ndarray] = [np.zeros(0, np.float32)] * len(mels)
         for rows in batches([mel_MT.shape[1] for mel_MT in mels], self.config.batch_size):
-            frames_B = torch.tensor([mels[i].shape[1] for i in rows])
-            mel_BMT = torch.nn.utils.rnn.pad_sequence([mels[i].T for i in rows], batch_first=True).mT
-            audio_BN = self._speak(mel_BMT, frames_B, sigma=self.config.sigma, seed=self.config.seed).cpu().numpy()
-            for i, frames, audio_N in zip(rows, frames_B.tolist(), audio_BN, strict=True):
-                sounds[i] = self._finished(audio_N[: frames * self.hop_samples], 0, frames, gains[i])
+            cuts = [MelSpan(mels[i], 0, mels[i].shape[1]) for i in rows]
+            for i, sound_N in zip(rows, self.cuts(cuts, [gains[i] for i in rows]), strict=True):
+                sounds[i] = sound_N
         return sounds
 
     def stream(self, mel_MT: Tensor, gain_T: Gain = None) -> Iterator[np.ndarray]:

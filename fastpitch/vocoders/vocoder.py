@@ -8,7 +8,8 @@ Shapes: B utterances, M mel bins, T frames, N samples, K frequencies, G and P gr
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,6 @@ from fastpitch.vocoders.networks.fused import FusedHifigan, is_faster_fused
 from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator
-from fastpitch.vocoders.networks.pulses import one_train
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.networks.weight_norm import folded
 
@@ -69,7 +69,29 @@ class MelSpan(NamedTuple):
         return audio_N[(self.start - wider.start) * hop : (self.end - wider.start) * hop]
 
 
-class Vocoder:
+class StreamedSound(ABC):
+    """What gives the sound of some frames of a spectrogram can say all of it in pieces."""
+
+    @abstractmethod
+    def cuts(self, cuts: Sequence[MelSpan], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
+        """The audio [N] of some frames of each of several spectrograms, in one batch: of each as if it were alone.
+
+        `sigma`, `seed`: of the noise that WaveGlow starts from. Raises VocoderError.
+        """
+
+    def stream(
+        self, mel_BMT: Tensor, *, chunk_frames: int = CHUNK_FRAMES, sigma: float = 0.0, seed: int = 0
+    ) -> Iterator[Tensor]:
+        """The audio of a call, [B, N], in pieces of `chunk_frames` frames, each as soon as it is there."""
+        if chunk_frames < 1:
+            raise VocoderError(f"stream: chunk_frames = {chunk_frames}: expected at least 1")
+        frames = mel_BMT.shape[2]
+        for start in range(0, frames, chunk_frames):
+            spans = [MelSpan(mel_MT, start, min(frames, start + chunk_frames)) for mel_MT in mel_BMT]
+            yield torch.stack(self.cuts(spans, sigma=sigma, seed=seed))
+
+
+class Vocoder(StreamedSound):
     """A generator with the features it takes."""
 
     def __init__(
@@ -82,8 +104,10 @@ class Vocoder:
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
     ):
-        """`name`, in messages, is where it comes from."""
+        """`name`, in messages, is where it comes from. `context_frames` is as the generator's."""
         self.name, self.features, self.delay_samples = name or type(generator).__name__, features, delay_samples
+        self.sample_rate, self.hop_samples = features.sample_rate, features.hop_samples
+        self.context_frames = generator.context_frames
         self.device, self.precision = torch.device(device), precision
         if isinstance(generator, HifiganGenerator) and self.device.type == "cpu" and is_faster_fused(generator):
             generator = FusedHifigan(generator)
@@ -91,71 +115,17 @@ class Vocoder:
             generator = FusedWaveglow(generator)
         self.generator = cast_for_inference(generator.to(self.device), precision)
 
-    @property
-    def sample_rate(self) -> int:
-        """Sample rate of the audio, in Hz."""
-        return self.features.sample_rate
-
-    @property
-    def hop_samples(self) -> int:
-        """Samples of audio per frame."""
-        return self.features.hop_samples
-
-    @property
-    def context_frames(self) -> int:
-        """Frames on either side of its own that a sample of audio depends on."""
-        return self.generator.context_frames
-
-    @property
-    def takes_pitch(self) -> bool:
-        """Whether pitch may be given: to a light vocoder with phases of pulses."""
-        return isinstance(self.generator, IstftGenerator) and self.generator.cfg.phases == "pulses"
-
-    def __call__(
-        self,
-        mel_BMT: Tensor,
-        frames_B: Tensor | None = None,
-        *,
-        pitch_BT: Tensor | None = None,
-        sigma: float = 0.0,
-        seed: int = 0,
-    ) -> Tensor:
+    def __call__(self, mel_BMT: Tensor, frames_B: Tensor | None = None, *, sigma: float = 0.0, seed: int = 0) -> Tensor:
         """Audio [B, T hop], float32 on the vocoder's device: of each utterance the same as if it were alone.
 
-        What lies beyond `frames_B[b]` frames is ignored, and silent. `pitch_BT`: the pitch of the frames in Hz, also
-        where there is no voice, for a vocoder that `takes_pitch`; without it that finds the pitch itself. `sigma` is
-        the deviation of the noise WaveGlow starts from, drawn from `seed`, the same for every utterance; the other
-        vocoders have none. Raises VocoderError.
+        What lies beyond `frames_B[b]` frames is ignored, and silent. `sigma` is the deviation of the noise WaveGlow
+        starts from, drawn from `seed`, the same for every utterance; the other vocoders have none. Raises VocoderError.
         """
         mel_BMT, frames_B = self._checked(mel_BMT, frames_B)
-        train_B2T = self._train(pitch_BT, mel_BMT)
-        return self._voice(mel_BMT, frames_B, self._noise(mel_BMT.shape[2], sigma, seed), train_B2T)
-
-    def stream(
-        self,
-        mel_BMT: Tensor,
-        frames_B: Tensor | None = None,
-        *,
-        chunk_frames: int = CHUNK_FRAMES,
-        pitch_BT: Tensor | None = None,
-        sigma: float = 0.0,
-        seed: int = 0,
-    ) -> Iterator[Tensor]:
-        """The audio of a call in pieces of `chunk_frames` frames, each as soon as it is there."""
-        mel_BMT, frames_B = self._checked(mel_BMT, frames_B)
-        noise_GP, train_B2T = self._noise(mel_BMT.shape[2], sigma, seed), self._train(pitch_BT, mel_BMT)
-
-        def voice(start: int, end: int) -> Tensor:
-            inside_B = None if frames_B is None else (frames_B - start).clamp(0, end - start)
-            positions = 0 if noise_GP is None else self.hop_samples // len(noise_GP)
-            noise = None if noise_GP is None else noise_GP[:, start * positions : end * positions]
-            train = None if train_B2T is None else train_B2T[:, :, start:end]
-            return self._voice(mel_BMT[:, :, start:end], inside_B, noise, train)
-
-        yield from _pieces(voice, mel_BMT.shape[2], chunk_frames, self.context_frames, self.hop_samples)
+        return self._voice(mel_BMT, frames_B, self._noise(mel_BMT.shape[2], sigma, seed))
 
     def cuts(self, cuts: Sequence[MelSpan], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
-        """The audio [N] of some frames of each of several spectrograms, in one batch: what `stream` gives of each."""
+        """As `StreamedSound`'s."""
         heard = [cut.around(self.context_frames) for cut in cuts]
         rows = [own.mel_MT[:, own.start : own.end].T for own in heard]
         lengths_B = torch.tensor([len(row_TM) for row_TM in rows])
@@ -179,35 +149,16 @@ class Vocoder:
                 )
 
     @torch.inference_mode()
-    def _voice(
-        self, mel_BMT: Tensor, frames_B: Tensor | None, noise_GP: Tensor | None, train_B2T: Tensor | None = None
-    ) -> Tensor:
+    def _voice(self, mel_BMT: Tensor, frames_B: Tensor | None, noise_GP: Tensor | None) -> Tensor:
         """`noise_GP`: of all of them the same, or [B, G, P]."""
         if not mel_BMT.shape[2]:
             return torch.zeros(len(mel_BMT), 0, device=self.device)
         with float32_math(self.precision):
-            if train_B2T is not None and isinstance(self.generator, IstftGenerator):
-                return self.generator(mel_BMT, frames_B, train_B2T).float()
             if not isinstance(self.generator, Waveglow | FusedWaveglow):
                 return self.generator(mel_BMT, frames_B).float()
             assert noise_GP is not None
             z_BGP = noise_GP.to(mel_BMT.dtype).expand(len(mel_BMT), -1, -1)
             return self.generator.inverse(mel_BMT, z_BGP, frames_B).float()
-
-    def _train(self, pitch_BT: Tensor | None, mel_BMT: Tensor) -> Tensor | None:
-        """[B, 2, T], `pulses.one_train` of this pitch."""
-        if pitch_BT is None:
-            return None
-        if not self.takes_pitch:
-            raise VocoderError(f"{self.name}: takes no pitch; a light vocoder with phases of pulses does")
-        is_hertz_BT = (pitch_BT > 0) & pitch_BT.isfinite()
-        if pitch_BT.shape != (len(mel_BMT), mel_BMT.shape[2]) or not bool(is_hertz_BT.all()):
-            raise VocoderError(
-                f"{self.name}: pitch of shape {tuple(pitch_BT.shape)} for mel spectrograms of shape "
-                f"{tuple(mel_BMT.shape)}, {int((~is_hertz_BT).sum())} values not above 0 or infinite; expected Hz of "
-                "every frame, also where there is no voice"
-            )
-        return one_train(pitch_BT.to(self.device), self.hop_samples, self.sample_rate)
 
     def _noise(self, frames: int, sigma: float, seed: int) -> Tensor | None:
         """[G, P], a beginning of the noise of any longer utterance; on the CPU drawn, so that devices agree."""
@@ -242,7 +193,7 @@ class Vocoder:
         return mel_BMT.to(self.device, DTYPES[self.precision]), frames_B
 
 
-class Denoiser:
+class Denoiser(StreamedSound):
     """A vocoder without its hum: the spectrum it gives to silence is taken off all it says (WaveGlow's, of NVIDIA).
 
     Magnitudes of a centred STFT lose `strength` times the hum's and stay at zero at least; phases are kept.
@@ -260,31 +211,8 @@ class Denoiser:
         """As `Vocoder`'s."""
         return self._clean(self.vocoder(mel_BMT, frames_B, sigma=sigma, seed=seed), frames_B)
 
-    def stream(
-        self,
-        mel_BMT: Tensor,
-        frames_B: Tensor | None = None,
-        *,
-        chunk_frames: int = CHUNK_FRAMES,
-        sigma: float = 0.0,
-        seed: int = 0,
-    ) -> Iterator[Tensor]:
-        """As `Vocoder`'s; each piece waits for the next four frames."""
-        hop, frames = self.vocoder.hop_samples, mel_BMT.shape[2]
-        pieces = self.vocoder.stream(mel_BMT, frames_B, chunk_frames=chunk_frames, sigma=sigma, seed=seed)
-        said_BN = torch.zeros(len(mel_BMT), 0, device=self.vocoder.device)
-
-        def clean(start: int, end: int) -> Tensor:
-            nonlocal said_BN
-            while said_BN.shape[1] < end * hop:
-                said_BN = torch.cat([said_BN, next(pieces)], 1)
-            inside_B = None if frames_B is None else (frames_B - start).clamp(0, end - start)
-            return self._clean(said_BN[:, start * hop : end * hop], inside_B)
-
-        yield from _pieces(clean, frames, chunk_frames, self.vocoder.features.n_fft // hop, hop)
-
     def cuts(self, cuts: Sequence[MelSpan], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
-        """As `Vocoder`'s."""
+        """As `StreamedSound`'s; each waits for the next four frames."""
         heard = [cut.around(self.vocoder.features.n_fft // self.vocoder.hop_samples) for cut in cuts]
         said = self.vocoder.cuts(heard, sigma=sigma, seed=seed)
         return [
@@ -378,13 +306,3 @@ def _filled(network: Generator, weights: dict[str, Tensor], path: Path) -> Gener
         raise CheckpointError(f"{path}: does not fit its configuration: {error}") from None
     checkpoint.fill(network, checkpoint.widened(plain), path)
     return network.eval()
-
-
-def _pieces(voice: Callable[[int, int], Tensor], frames: int, chunk: int, context: int, hop: int) -> Iterator[Tensor]:
-    """`voice(0, frames)` in pieces of `chunk` frames; each is computed with `context` frames on either side."""
-    if chunk < 1:
-        raise VocoderError(f"stream: chunk_frames = {chunk}: expected at least 1")
-    for start in range(0, frames, chunk):
-        first, end = max(0, start - context), min(frames, start + chunk)
-        audio_BN = voice(first, min(frames, end + context))
-        yield audio_BN[:, (start - first) * hop : (end - first) * hop]

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -52,21 +51,6 @@ def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(
     assert "WORLD is left out: pyworld not installed" in told.err
     rows = [json.loads(line) for line in (corpus / "voices.jsonl").read_text().splitlines()]
     assert [row["side"] for row in rows] == ["recordings", "Griffin-Lim", "light"]
-
-
-@pytest.mark.slow
-def test_a_vocoder_that_takes_pitch_is_a_side_with_it_too(corpus, monkeypatch, capsys):
-    monkeypatch.setattr(voices, "JUDGES", ())
-    monkeypatch.setattr(judges, "is_there", lambda package: False)
-    pulsed = save_hifigan(corpus / "pulsed.pt", replace(ISTFT, istft=replace(ISTFT.istft, phases="pulses")))
-    plain = save_hifigan(corpus / "plain.pt", ISTFT)
-    given = ["--clips", str(corpus / "test.txt"), "--vocoder", str(pulsed), "--vocoder", str(plain), "--given-pitch"]
-    found = [each.side for each in voices.main([str(corpus), *given])]
-    assert found == ["recordings", "Griffin-Lim", "pulsed", "pulsed, given pitch", "plain"]
-    assert "plain: takes no pitch; a light vocoder with phases of pulses does" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        voices.main([str(corpus), "--texts", str(corpus / "test.txt"), "--given-pitch"])
-    assert "--given-pitch: is of copy synthesis; expected --clips" in capsys.readouterr().err
 
 
 def test_fastpitch_without_a_vocoder_is_an_error_of_one_line(corpus, monkeypatch):

@@ -118,3 +118,26 @@ def test_a_command_that_has_begun_gets_ctrl_c_as_an_exception(capsys):
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [
+        (["trt.export", "--help"], "onnx", "onnx"),
+        (["trt.run", "m.onnx", "a.wav"], "onnxruntime", "onnx"),
+        (["trt.serve", "--help"], "uvicorn", "serve"),
+        (["speech", "export", "m.pt"], "onnx", "onnx"),
+    ],
+)
+def test_a_command_without_its_extra_says_so_in_one_line(tmp_path, command, package, extra):
+    (tmp_path / f"{package}.py").write_text(
+        f"raise ModuleNotFoundError(\"No module named '{package}'\", name='{package}')"
+    )
+    told = subprocess.run(
+        [sys.executable, "-m", *command], env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=60,
+    )  # fmt: skip
+    assert (told.returncode, told.stderr) == (
+        2, f"error: No module named '{package}'; it comes with the extra {extra}: pip install -e '.[{extra}]'\n"
+    )  # fmt: skip

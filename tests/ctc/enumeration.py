@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctc import reference
+from ctc.alignment import split_stars
 from ctc.arpa import BackoffModel
 
 
@@ -49,7 +49,7 @@ def brute_force_star_loss(logits_TV: Tensor, targets: list[int], star: int, blan
     """`reference.star_losses` of one tiny utterance, from every sequence of classes and every way to spend frames."""
     log_probs_TV = logits_TV.double().log_softmax(dim=1)
     frames, classes = logits_TV.shape
-    labels, is_star = reference.split_stars(targets, star)
+    labels, is_star = split_stars(targets, star)
     places = range(2 * len(labels) + 1)  # gap 0, label 0, gap 1, ...
 
     def follows(place: int, before: int) -> bool:

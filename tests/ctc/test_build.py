@@ -63,18 +63,17 @@ import ctc
 print(ctc.library_file())
 import numpy as np
 print(ctc.beam_search(np.log([[[0.1, 0.6, 0.3]]]), [1])[0][0].labels, ctc.greedy(np.eye(3)[None], [3])[0].labels)
+print(ctc.align(np.eye(3)[None], [[1, 2]], [3])[0].start_frames, ctc.segment(np.eye(3), [[1], [2]])[1].end_frame)
 try:
     ctc.ctc_loss
 except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    path, found, message = done.stdout.splitlines()
+    path, found, aligned, message = done.stdout.splitlines()
     assert path == str(LIBRARY.cpu)
-    assert found == "[1] [1, 2]"
-    assert message == (
-        "ctc.ctc_loss needs torch (pip install torch); without it there are the decoders and the C library"
-    )
+    assert (found, aligned) == ("[1] [1, 2]", "[1, 2] 3")
+    assert message == ("ctc.ctc_loss needs torch (pip install torch); without it there are decoding and alignment")
 
 
 def test_importing_compiles_nothing_and_prints_nothing():

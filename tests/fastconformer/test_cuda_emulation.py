@@ -1,6 +1,8 @@
 """The tests of the losses and of the decoder once more, on the CUDA kernels, that an emulator runs on the processor."""
 
 import ctypes
+import gc
+import warnings
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,11 @@ import torch
 import ctc
 from benchmarks import transducer_heads as heads
 from common.benchmark import peak_memory
+from common.devices.graphs import RecordedGraph
+from common.devices.precision import DTYPES
+from common.recognition.decoding import DecodingOptions
+from common.text.pieces import Pieces
+from fastconformer.hearing import searching
 from fastconformer.transducer import _cuda_decoder, reference
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
@@ -243,6 +250,165 @@ def test_the_decoder_finds_what_nemo_finds_and_knows_activations(path: str, name
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_the_decoder_goes_on_where_it_was(path: str, durations: tuple[int, ...]):
     decoder_tests.test_with_its_state_it_goes_on_where_it_was(path, durations, [33, 0, 7])
+
+
+@pytest.mark.parametrize(("durations", "internal_weight"), [((), 0.0), (DURATIONS, 0.0), ((), 0.4)])
+def test_labels_are_chosen_with_what_scorers_add(path: str, durations: tuple[int, ...], internal_weight: float):
+    decoder_tests.test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is_one(
+        path, durations, internal_weight
+    )
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 8.0])
+def test_of_many_labels_none_is_passed_over(sharpness: float):
+    decoder_tests.test_of_many_labels_none_is_passed_over(sharpness)
+
+
+def test_scorers_add_bitwise_the_same_in_every_batch_and_in_parts(path: str):
+    decoder_tests.test_the_internal_language_model_is_taken_off_bitwise_alike_in_every_batch(DURATIONS)
+    decoder_tests.test_a_scorer_goes_on_with_the_state(path)
+
+
+@pytest.mark.parametrize("internal_weight", [0.0, 0.4])
+def test_scorers_of_random_models_choose_what_they_choose_on_the_processor(
+    internal_weight: float, monkeypatch: pytest.MonkeyPatch
+):
+    random = torch.Generator().manual_seed(7)
+    options = DecoderOptions(internal_weight=internal_weight)
+    for seed in range(6):
+        weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=DURATIONS, layers=2, seed=seed)
+        each = decoder_tests.scorers()
+        each = [each[i] for i in torch.randperm(5, generator=random)]
+        found = Decoder(weights, options)(encoded_BSC, frames_B, scorers=each)
+        with monkeypatch.context() as patch:
+            patch.setattr(_cuda_library, "serves", lambda tensor: False)
+            decoder_tests.assert_same(found, Decoder(weights, options)(encoded_BSC, frames_B, scorers=each))
+
+
+def test_greedy_decoding_with_phrases_stays_on_the_device_and_a_beam_search_does_not():
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    pieces = Pieces([chr(ord("a") + i) for i in range(40)])
+    for beam, decodes_here in ((0, True), (2, False)):
+        options = DecodingOptions(beam=beam, hot_words=("cab", "fig"))
+        decode = searching.of_transducer(weights, pieces, options, precision="bf16")
+        emulation.counts_of(LIBRARY)
+        found = decode(encoded_BSC, frames_B)
+        assert (emulation.counts_of(LIBRARY).launches > 0) == decodes_here
+        assert sum(len(one.tokens) for one in found) > 5
+
+
+def test_a_scorer_is_on_the_device_as_long_as_it_lives_and_its_model_once(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    first = decoder_tests.scorers()[0]
+    assert first is not None
+    decode = Decoder(weights)
+    scorers = decode.on_device._scorers
+    decode(encoded_BSC, frames_B, scorers=first)
+    before = len(scorers._placed)
+    other = first.with_hot_words({"a": 2.0})
+    found = decode(encoded_BSC, frames_B, scorers=other)
+    assert len(scorers._placed) == before + 6 + 4, "six arrays of phrases, tables of these, of the model and of all; it"
+    assert found == Decoder(weights)(encoded_BSC, frames_B, scorers=other)
+    del first, other
+    gc.collect()
+    assert not scorers._placed
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_matrices_decode_as_float32_ones_of_the_same_numbers(durations: tuple[int, ...], precision: str):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=durations, layers=2)
+    dtype, scorers = DTYPES[precision], decoder_tests.scorers()
+
+    def rounded(matrix: torch.Tensor) -> torch.Tensor:
+        return matrix.to(dtype).float()
+
+    first, second = weights.lstm
+    lstm = (
+        first._replace(hidden_weight=rounded(first.hidden_weight)),  # what the first layer makes of a label is a table
+        second._replace(input_weight=rounded(second.input_weight), hidden_weight=rounded(second.hidden_weight)),
+    )
+    names = ("encoder_weight", "prediction_weight", "output_weight")
+    same = weights._replace(lstm=lstm, **{name: rounded(getattr(weights, name)) for name in names})
+    for own in (None, scorers):
+        found = Decoder(weights, DecoderOptions(precision=precision, internal_weight=0.3))(
+            encoded_BSC, frames_B, scorers=own
+        )
+        assert found == Decoder(same, DecoderOptions(internal_weight=0.3))(encoded_BSC, frames_B, scorers=own)
+
+
+@pytest.mark.parametrize(
+    ("batch", "frames", "room"),
+    [(0, 0, (1, 16)), (1, 16, (1, 16)), (3, 17, (4, 24)), (5, 25, (8, 32)), (8, 33, (8, 48)), (9, 400, (16, 512))],
+)
+def test_batches_of_about_the_same_size_share_a_room(batch: int, frames: int, room: tuple[int, int]):
+    assert _cuda_decoder.room_for(batch, frames) == room
+    most = _cuda_decoder.room_for(batch, 10 * frames)[1]
+    assert 10 * frames <= most <= max(16, 15 * frames)
+
+
+class Recorder:
+    """Takes the place of CUDA graphs: what was launched while a room was empty is launched again by `replay`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.recorded = self.replayed = 0
+        monkeypatch.setattr(_cuda_decoder, "recorded", self)
+
+    def __call__(self, network, arguments, memory):
+        self.recorded += 1
+        for _ in range(3):
+            network(*arguments)
+        assert not arguments[0].any(), "nothing is decoded yet"
+
+        def replay() -> None:
+            self.replayed += 1
+            network(*arguments)
+
+        return RecordedGraph(replay, arguments, None)
+
+
+def test_batches_replay_what_was_recorded_for_their_room(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=DURATIONS, layers=2)
+    eager, graphed, recorder = Decoder(weights), Decoder(weights), Recorder(monkeypatch)
+    graphed.on_device.records = True
+    each = decoder_tests.scorers()
+    state, other = eager.start(2), graphed.start(2)
+    for _ in range(2):
+        for batch, frames, own in ((5, 40, None), (1, 40, None), (3, 7, None), (2, 31, each[:2]), (4, 33, None)):
+            part_BSC, counts_B = encoded_BSC[:batch, :frames], frames_B[:batch].clamp(max=frames)
+            assert graphed(part_BSC, counts_B, scorers=own) == eager(part_BSC, counts_B, scorers=own)
+        part_BSC, counts_B = encoded_BSC[3:5, :9], frames_B[3:5]
+        assert graphed(part_BSC, counts_B, state=other) == eager(part_BSC, counts_B, state=state)
+    assert all(map(torch.equal, (state.network_BX, state.position_B3), (other.network_BX, other.position_B3)))
+    assert recorder.recorded == 2 * 6, "two graphs a room: (8, 48), (1, 48), (4, 16), (2, 32), (4, 48), (2, 16)"
+    assert recorder.replayed > recorder.recorded
+    with pytest.raises(ValueError, match="encoded: utterance 0: its frames hold NaN"):
+        graphed(encoded_BSC[:1] * torch.nan, frames_B[:1])
+    assert graphed(encoded_BSC[:1], frames_B[:1]) == eager(encoded_BSC[:1], frames_B[:1]), "NaN does not stay"
+
+
+def test_rooms_are_dropped_that_were_not_used_for_longest(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    monkeypatch.setattr(_cuda_decoder, "MOST_ROOMS", 2)
+    decode = Decoder(weights)
+    for batch in (1, 2, 1, 4):
+        decode(encoded_BSC[:batch], frames_B[:batch])
+    assert [key[0] for key in decode.on_device._rooms] == [1, 4]
+
+
+def test_where_graphs_are_refused_launches_go_on_one_by_one_and_it_is_said_once(monkeypatch: pytest.MonkeyPatch):
+    def refused(*_: object) -> None:
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    monkeypatch.setattr(_cuda_decoder, "recorded", refused)
+    expected, decode = Decoder(weights)(encoded_BSC, frames_B), Decoder(weights)
+    decode.on_device.records = True
+    with pytest.warns(ctc.SlowPathWarning, match=r"graphs are refused \(CUDA error: .* is capturing\)$"):
+        assert decode(encoded_BSC, frames_B) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert decode(encoded_BSC[:1], frames_B[:1]) == expected[:1]
 
 
 @pytest.mark.parametrize("has_durations", [False, True])

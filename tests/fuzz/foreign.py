@@ -27,7 +27,7 @@ from tests.jasper.checkpoints.test_nemo import description, nemo_names
 from tests.jasper.checkpoints.test_nemo import write as write_nemo
 from tests.jasper.tiny import random_weights, tiny_config
 from tests.wav2vec2.small import ctc_model
-from trt.serving.limits import Limits, RequestError
+from trt.serving.admission.limits import Limits, RequestError
 from wav2vec2.checkpoints import huggingface
 from wav2vec2.checkpoints.loading import load_model
 
@@ -149,8 +149,8 @@ def corpora() -> Reader:
 
 def wyoming() -> Reader:
     """What a client of Wyoming's protocol sends."""
-    from trt.serving.limits import Budget
-    from trt.serving.wyoming import Wyoming, _Client
+    from trt.serving.admission.limits import Budget
+    from trt.serving.streams.wyoming import Wyoming, _Client
 
     chunk = {"type": "audio-chunk", "data": {"rate": 16000, "width": 2, "channels": 1}, "payload_length": 8}
     sent = [
@@ -178,7 +178,7 @@ def forms() -> Reader:
     """Forms and JSON in the bodies of requests to the server."""
     from starlette.requests import Request
 
-    from trt.serving import forms as server
+    from trt.serving.admission import forms as server
 
     body = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\nRIFF'
     body += b'\r\n--x\r\nContent-Disposition: form-data; name="language"\r\n\r\nen\r\n--x--\r\n'

@@ -171,8 +171,8 @@ def captions() -> Reader:
     from starlette.datastructures import Headers, QueryParams
     from starlette.websockets import WebSocketState
 
-    from trt.serving import live
-    from trt.serving.limits import Budget, Limits, RequestError, Taken
+    from trt.serving.admission.limits import Budget, Limits, RequestError, Taken
+    from trt.serving.streams import live
 
     class Socket:
         """The server's end of a connection."""
@@ -263,7 +263,7 @@ def captions() -> Reader:
 def answers() -> Reader:
     """What a Triton server answers, and what the client of ours reads."""
     from trt.client.asking import ServerError, transcript_from
-    from trt.serving.limits import RequestError
+    from trt.serving.admission.limits import RequestError
     from trt.serving.models import Sound
     from trt.serving.triton.asking import Infer, Remote
     from trt.serving.triton.transcripts import content_of
@@ -354,7 +354,7 @@ def documents() -> Reader:
         for item in found.items[:20]:
             phrase = item.phrase
             try:
-                planning.planned(
+                planning.plan(
                     phrase.text[:2000],
                     processor,
                     voices,

@@ -12,15 +12,15 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 @pytest.mark.parametrize(
     ("variables", "quota", "processes"),
     [
-        ({}, "", 6),
-        ({"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}, "", 6),
+        ({}, "", 7),
+        ({"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"}, "", 7),
         ({"OMP_NUM_THREADS": "1", "PROCESSES": "12"}, "", 12),
-        ({"OMP_NUM_THREADS": "1"}, "max 100000", 6),
-        ({}, "350000 100000", 3),
+        ({"OMP_NUM_THREADS": "1"}, "max 100000", 7),
+        ({}, "350000 100000", 4),
         ({}, "50000 100000", 1),
     ],
 )
-def test_as_many_processes_as_cores(variables, quota, processes, tmp_path):
+def test_one_process_more_than_cores_but_one_on_one(variables, quota, processes, tmp_path):
     cpu_max = tmp_path / "cpu.max"
     if quota:
         cpu_max.write_text(f"{quota}\n")

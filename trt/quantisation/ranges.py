@@ -20,6 +20,16 @@ STEPS = 255
 Clip = Mapping[str, np.ndarray]
 
 
+def quiet_session(content: bytes, *, joins: bool = True) -> onnxruntime.InferenceSession:
+    """A graph in ONNX Runtime, on one thread. Unless it `joins` operations, what is between them can be asked for."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    if not joins:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
 def write_ranges(
     path: Path, content: bytes, operations: Sequence[str], clips: Sequence[Clip], *, is_symmetric: bool
 ) -> None:
@@ -31,10 +41,7 @@ def write_ranges(
     inputs = {value.name for value in model.graph.input}
     known = inputs | {value.name for value in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = quiet_session(model.SerializeToString())
     asked = [name for name in names if name not in inputs]
 
     def values(clip: Clip) -> dict[str, np.ndarray]:

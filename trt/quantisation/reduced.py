@@ -21,7 +21,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from onnx import numpy_helper
 from onnxruntime.quantization import (
@@ -36,7 +35,7 @@ from common.export import ExportGraph, encoded
 from common.recognition.decoding import CTCDecoder
 from common.recognition.metrics import word_errors
 from trt.conversion import ExportError, Program
-from trt.quantisation.ranges import write_ranges
+from trt.quantisation.ranges import quiet_session, write_ranges
 
 REDUCED = ["Conv", "Add", "Mul", "Relu", "MatMul"]
 LAYERS = ("Conv", "MatMul")
@@ -280,7 +279,7 @@ def checked(content: bytes, graph: ExportGraph, precision: str) -> float:
 
     Raises ExportError for values that are not finite and shapes that differ, and beyond LOST for float16.
     """
-    session, greatest = _session(content), 0.0
+    session, greatest = quiet_session(content), 0.0
     for inputs in (graph.inputs, *graph.checks):
         found = session.run(list(graph.outputs), {name: value.numpy() for name, value in inputs.items()})
         with torch.no_grad():
@@ -338,11 +337,7 @@ def _by_noise(exact: bytes, reduced: bytes, layers: Sequence[str], clips: Sequen
         model.graph.output.extend(
             onnx.ValueInfoProto(name=tensor) for tensor in outputs.values() if tensor not in known
         )
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        # Joined operations would not give what is between them.
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = quiet_session(model.SerializeToString(), joins=False)
         values[name] = [dict(zip(outputs, session.run(list(outputs.values()), clip), strict=True)) for clip in clips]
     added, before = {}, 0.0
     for layer in layers:
@@ -366,7 +361,7 @@ def _whole(content: bytes, beside: Sequence[onnx.TensorProto]) -> bytes:
 
 def _texts(content: bytes, clips: Sequence[Clip], metadata: Mapping[str, str]) -> list[str]:
     """What a graph of CTC says of the clips."""
-    session = _session(content)
+    session = quiet_session(content)
     labels, blank, separator = (json.loads(metadata[key]) for key in ("labels", "blank", "separator"))
     decoder, texts = CTCDecoder(labels, blank=blank, separator=separator), []
     for clip in clips:
@@ -377,13 +372,6 @@ def _texts(content: bytes, clips: Sequence[Clip], metadata: Mapping[str, str]) -
             said = "".join(letter.text for letter in decoder(first[0, : second[0]])[0].letters)
         texts.append(" ".join(said.replace(separator, " ").split()) if separator else said)
     return texts
-
-
-def _session(content: bytes) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 def _stated(model: onnx.ModelProto, **facts: object) -> onnx.ModelProto:

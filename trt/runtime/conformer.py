@@ -21,7 +21,7 @@ from common.text.vocabulary import Language
 from fastconformer.hearing.greedy import TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, cut, recognised, whole_chunks
 from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
-from fastconformer.hypotheses import DecodedLabels, Hypothesis, hypothesis_of, transcript_of, words_in
+from fastconformer.hypotheses import DecodedLabels, PieceHypothesis, hypothesis_of, transcript_of, words_in
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import of_named
 from trt.facts import ModelError, keeper_of, usable
@@ -60,7 +60,9 @@ class PieceRecognizer:
             self.keep = keeper_of(facts)
             self.frames(0)  # which computes with the facts that are left
 
-    def decoder(self, options: DecodingOptions | None = None) -> SearchDecoding | None:
+    def decoder(
+        self, options: DecodingOptions | None = None, *, like: SearchDecoding | None = None
+    ) -> SearchDecoding | None:
         """What `stream` decodes with, if not greedily by the network alone, as `fastconformer.Recognizer.decoder`.
 
         Raises ConfigError for words or files that cannot be used and for a thorough search of a transducer, ModelError
@@ -71,10 +73,10 @@ class PieceRecognizer:
             return None
         if self._decoder is not None:
             own = self._decoder.decoder
-            return of_transducer(own.weights, self.pieces, options, threads=own.threads)
+            return of_transducer(own.weights, self.pieces, options, threads=own.threads, like=like)
         if "log_probs_BSV" not in self.network.outputs:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
-        return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options)
+        return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options, like=like)
 
     def spelling(self, language: Language | None = None) -> "Spelling":
         """What writes references and transcripts alike, as the model's own command does."""
@@ -154,23 +156,23 @@ class PieceRecognizer:
 
     def _decode(
         self, frames_BSX: np.ndarray, counts: Sequence[int], decoder: SearchDecoding | None
-    ) -> list[Hypothesis]:
+    ) -> list[PieceHypothesis]:
         if decoder is not None:
             return decoder(frames_BSX, counts)
         if self._decoder is None:
             return [_best_path(frames_SX[:n], self.pieces) for frames_SX, n in zip(frames_BSX, counts, strict=True)]
         return self._decoder(frames_BSX, counts)
 
-    def _decode_parts(self, parts: Iterable[np.ndarray], decoder: SearchDecoding | None) -> Hypothesis:
+    def _decode_parts(self, parts: Iterable[np.ndarray], decoder: SearchDecoding | None) -> PieceHypothesis:
         if decoder is None and self._decoder is None:
             return _best_path(np.concatenate([np.zeros((0, 2)), *parts]), self.pieces)
         return decode_parts(parts, self._decoder, decoder, self.pieces)
 
-    def _transcript(self, recording: Recording, hypothesis: Hypothesis, is_nan: bool) -> Transcript:
+    def _transcript(self, recording: Recording, hypothesis: PieceHypothesis, is_nan: bool) -> Transcript:
         error = f"{recording.name}: the network gives NaN; its weights are damaged" if is_nan else recording.failure
         return transcript_of(recording, hypothesis, self._words, seconds_per_frame=self.seconds_per_frame, error=error)
 
-    def _words(self, hypothesis: Hypothesis, recording: Recording) -> list[Word]:
+    def _words(self, hypothesis: PieceHypothesis, recording: Recording) -> list[Word]:
         return words_in(
             hypothesis, hypothesis.confidence, self.pieces, recording, seconds_per_frame=self.seconds_per_frame
         )
@@ -192,7 +194,7 @@ def _decoder(network: Network, threads: int) -> Decoder:
     return Decoder(weights, threads=threads)
 
 
-def _best_path(path_S2: np.ndarray, pieces: Pieces) -> Hypothesis:
+def _best_path(path_S2: np.ndarray, pieces: Pieces) -> PieceHypothesis:
     """The pieces of the best path of CTC."""
     best_S, score_S = path_S2[:, 0].astype(int), path_S2[:, 1]
     first = np.flatnonzero(np.diff(best_S, prepend=-1))

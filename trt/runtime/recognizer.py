@@ -124,12 +124,14 @@ class Recognizer:
         found_BSV, frames_B = found
         return [row_SV[:frames] for row_SV, frames in zip(found_BSV, frames_B, strict=True)]
 
-    def decoder(self, options: DecodingOptions | None = None) -> CTCDecoder:
-        """What `stream` decodes with. Raises ConfigError for words or files that cannot be used, and ModelError for a
-        search in a file that gives labels."""
+    def decoder(self, options: DecodingOptions | None = None, *, like: CTCDecoder | None = None) -> CTCDecoder:
+        """What `stream` decodes with. `like`: one with the same language model, which is not read again.
+
+        Raises ConfigError for words or files that cannot be used, ModelError for a search in a file that gives labels.
+        """
         if self.decodes and options is not None and options.searches:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
-        return CTCDecoder(self.labels, blank=self.blank, separator=self.separator, options=options)
+        return CTCDecoder(self.labels, blank=self.blank, separator=self.separator, options=options, like=like)
 
     def spelling(self, language: Language | None = None) -> "Spelling":
         """What writes references in the letters of the labels, as the model's own command does."""

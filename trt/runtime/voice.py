@@ -145,7 +145,7 @@ class Synthesizer:
 
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text` and what is asked of each, as `fastpitch.Synthesizer.plan`."""
-        return planning.planned(text, self.text, self.voices, name=self.name, **how)
+        return planning.plan(text, self.text, self.voices, name=self.name, **how)
 
     def say(self, text: str, **how: Any) -> Audio:
         """The sound of a text, float32 [N], and its rate; `how` as `plan`. Raises SpeechError and as `plan`."""

@@ -13,16 +13,18 @@ from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from trt.serving import forms, speech, transcriptions
+from trt.serving.admission import forms
+from trt.serving.admission.guard import Guard, Message, Receive, Refusal, Send, while_connected
+from trt.serving.admission.limits import Budget, ClientGoneError, Limits, Places, RequestError
 from trt.serving.batching import Workers
-from trt.serving.guard import Guard, Message, Receive, Refusal, Send, while_connected
-from trt.serving.hearing import Hearing, self_test
-from trt.serving.languages import LANGUAGES, check_languages
-from trt.serving.limits import Budget, ClientGoneError, Limits, Places, RequestError
-from trt.serving.live import serve_captions
 from trt.serving.metrics import Metrics
 from trt.serving.models import Ears, ServedVoice
-from trt.serving.realtime import serve_realtime
+from trt.serving.speaking import speech
+from trt.serving.streams.live import serve_captions
+from trt.serving.streams.realtime import serve_realtime
+from trt.serving.transcribing import transcriptions
+from trt.serving.transcribing.hearing import Hearing, self_test
+from trt.serving.transcribing.languages import LANGUAGES, check_languages
 from trt.serving.triton.asking import Infer, Remote, RemoteVoice
 from trt.serving.triton.program import HOST, Triton
 

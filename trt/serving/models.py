@@ -5,7 +5,6 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
-import copy
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +24,17 @@ from fastpitch.front.planning import PlannedSentence
 from trt.facts import ModelError
 from trt.runtime import loading
 from trt.runtime.sentences import Said, Saying, say_together
+
+
+class Favoured(NamedTuple):
+    """How a request is searched: words or phrases that it favours, how many label sequences are kept (0 for the
+    default), and by which language model, "" for that of all requests."""
+
+    keywords: tuple[str, ...] = ()
+    prompt: tuple[str, ...] = ()
+    """Those of a prompt: what the labels cannot spell is left out."""
+    beam: int = 0
+    language_model: str = ""
 
 
 class WantedText(NamedTuple):
@@ -57,6 +67,8 @@ class Ears(NamedTuple):
     decoder: Any = None
     """What decodes, if not greedily."""
     options: DecodingOptions = DecodingOptions()
+    language_models: Mapping[str, Any] = MappingProxyType({})
+    """What decodes with a language model that a request names."""
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -72,24 +84,34 @@ class Ears(NamedTuple):
         """Whether words have times of their own."""
         return not self.is_prompted or (self.asr.has_ctc and "target_lang" not in wanted.told)
 
-    def decoder_with(self, hot_words: tuple[str, ...], beam: int) -> Any:
-        """What decodes with these words to favour besides, and with this beam if it is not 0.
+    @property
+    def can_search(self) -> bool:
+        """Whether words can be favoured, and a beam or a language model be asked for."""
+        return hasattr(self.asr, "decoder") and not getattr(self.asr, "decodes", False)
+
+    def decoder_of(self, language_model: str) -> Any:
+        """What decodes with this one of the `language_models`; by default what does for all."""
+        return self.language_models[language_model] if language_model else self.decoder
+
+    def decoder_with(self, favoured: Favoured) -> Any:
+        """What decodes so; words of the prompt that the labels cannot spell are left out.
 
         Raises ConfigError and ModelError for what this model cannot.
         """
-        options = replace(self.options, hot_words=(*self.options.hot_words, *hot_words), beam=beam or self.options.beam)
-        if self.is_prompted:
-            raise ConfigError("this model writes with an attention decoder, which knows no words to favour and no beam")
-        if self.options.language_model is None:
-            return self.asr.decoder(options)
-        if beam:
-            raise ConfigError("this server decodes with a language model; its beam is set with --decoding.beam")
-        found = copy.copy(self.decoder)  # whose language model is not read again
-        boosts = dict.fromkeys(options.hot_words, options.hot_word_boost)
-        try:
-            found.options, found.scorer = options, self.decoder.scorer.with_hot_words(boosts)
-        except ValueError as error:
-            raise ConfigError(f"decoding: {error}") from None
+        like = self.decoder_of(favoured.language_model)
+        if like is not None and favoured == Favoured(language_model=favoured.language_model):
+            return like
+        given = self.options if like is None else like.options
+
+        def made(*words: str) -> Any:
+            hot_words = (*given.hot_words, *words)
+            options = replace(given, hot_words=hot_words, beam=favoured.beam or given.beam)
+            return self.asr.decoder(options) if like is None else self.asr.decoder(options, like=like)
+
+        found = made(*favoured.keywords)
+        if favoured.prompt:
+            spelled = (found or self.asr.decoder(replace(given, beam=1))).spelled(favoured.prompt)
+            found = made(*favoured.keywords, *spelled) if spelled else found
         return found
 
     def hear(self, sounds: Sequence[Sound]) -> list[Transcript]:
@@ -223,6 +245,28 @@ def _ears(name: str, asr: Any, batch_size: int, decoding: DecodingOptions | None
     decoder = None if options == DecodingOptions() else asr.decoder(options)
     keep = getattr(asr, "keep", None)
     return Ears(name, asr.sample_rate, asr.chunk_seconds, asr, batch_size, keep, decoder, options)
+
+
+def know_language_models(ears: Sequence[Ears], files: Sequence[Path]) -> list[Ears]:
+    """Recognisers whose requests may name these language models: each of those whose labels spell it. NAME=PATH gives a
+    file a name, by default what is before its first dot.
+
+    Raises ConfigError for one that no recogniser can use.
+    """
+    found: list[dict[str, Any]] = [{} for _ in ears]
+    for file in files:
+        name, path = named(file)
+        name, problems = name or path.name.partition(".")[0], list[Exception]()
+        if any(name in own for own in found):
+            raise ConfigError(f"two language models are called {name!r}; give one a name of its own with NAME=PATH")
+        for each, own in zip(ears, found, strict=True):
+            try:
+                own[name] = each.asr.decoder(replace(each.options, language_model=path))
+            except (ConfigError, ModelError) as error:
+                problems.append(error)
+        if len(problems) == len(ears):
+            raise ConfigError(f"language model {name!r}: {problems[0] if problems else 'no recogniser'}")
+    return [each._replace(language_models=own) for each, own in zip(ears, found, strict=True)]
 
 
 def named(path: Path) -> tuple[str, Path]:

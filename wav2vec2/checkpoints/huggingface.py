@@ -16,7 +16,7 @@ from common.runs.checkpoint import CheckpointError, load
 from common.text.dictionary import WORD_END
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import naming
-from wav2vec2.checkpoints.imported import Imported, checked
+from wav2vec2.checkpoints.imported import DescribedWeights, checked
 from wav2vec2.network.config import ModelConfig
 
 
@@ -36,25 +36,27 @@ def folder_of(path: Path) -> Path | None:
     return path.parent if named and (path.parent / "config.json").is_file() else None
 
 
-def read(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> Imported:
+def read(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> DescribedWeights:
     """The model in `folder`; `labels`, `target_lang`, `head` as for `reading.read`. Raises CheckpointError."""
     described = read_config(folder)
     architecture = described.architecture
     if target_lang and not architecture.adapter_dim:
         raise CheckpointError(f"{folder}: has no adapters to choose language {target_lang!r} from")
-    weights = read_weights(folder, described.backbone, target_lang=target_lang)
-    scores = weights.get(f"{naming.CTC_HEAD}weight")
+    weights = read_weights(folder, described, target_lang=target_lang)
+    scores = weights.get("head.weight")
     if scores is not None and head:
         tokens = read_tokens(folder, len(scores), target_lang=target_lang)
         blank = architecture.blank if tokens.blank is None else tokens.blank
         architecture = replace(architecture, labels=labels or tokens.labels, blank=blank)
     elif scores is not None:
-        weights = {name: weight for name, weight in weights.items() if not name.startswith(naming.CTC_HEAD)}
-    if architecture.adapter_dim and not any(".adapter_layer." in name for name in weights):
+        weights = {name: weight for name, weight in weights.items() if not name.startswith("head.")}
+    if architecture.adapter_dim and not any(".adapter." in name for name in weights):
         raise CheckpointError(f"{folder}: config.json has adapter_attn_dim, and the weights have no adapters")
     # A model that is never masked has no embedding for it there.
-    weights.setdefault("mask_emb", torch.zeros(len(weights["post_extract_proj.weight"])))
-    imported = checked(naming.from_fairseq(weights, architecture), architecture, folder)
+    weights.setdefault(
+        f"{naming.BACKBONE}mask_embedding", torch.zeros(len(weights[f"{naming.BACKBONE}projection.weight"]))
+    )
+    imported = checked(weights, architecture, folder)
     return imported._replace(assumed=described.assumed)
 
 
@@ -154,15 +156,15 @@ def _is_normalized(folder: Path, *, default: bool) -> tuple[bool, tuple[str, ...
     return bool(says.get("do_normalize", True)), ()  # as transformers takes it
 
 
-def read_weights(folder: Path, backbone: str = naming.BACKBONE, *, target_lang: str = "") -> dict[str, Tensor]:
-    """The weights in `folder` under Fairseq's names, in float32. Raises CheckpointError.
+def read_weights(folder: Path, described: Described, *, target_lang: str = "") -> dict[str, Tensor]:
+    """The weights in `folder` under our names, in float32. Raises CheckpointError.
 
     `target_lang`: the language whose adapter and head take the place of those in the weights.
     """
     weights = model_folder.read_weights(folder)
     if target_lang:
         weights |= _adapter(folder, target_lang)
-    return naming.huggingface_to_fairseq(weights, backbone)
+    return naming.from_huggingface(weights, described.architecture, described.backbone)
 
 
 def _adapter(folder: Path, language: str) -> dict[str, Tensor]:
@@ -250,7 +252,7 @@ def export(folder: Path, weights: Mapping[str, Tensor], config: ModelConfig) -> 
         raise ConfigError("transformers has no Hourglass Transformer: this model cannot be exported to it")
     kind = model_type(config)
     folder.mkdir(parents=True, exist_ok=True)
-    theirs = naming.fairseq_to_huggingface(naming.to_fairseq(weights, config), BACKBONES[kind])
+    theirs = naming.to_huggingface(weights, config, BACKBONES[kind])
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     labels = exported_labels(config)

@@ -13,7 +13,7 @@ from wav2vec2.checkpoints import naming
 from wav2vec2.network.config import ModelConfig
 
 
-class Imported(NamedTuple):
+class DescribedWeights(NamedTuple):
     """Weights under our names, the architecture they fit, and the part of the model that they are for."""
 
     weights: dict[str, Tensor]
@@ -25,7 +25,7 @@ class Imported(NamedTuple):
     """What the checkpoint does not say, in lines for the user."""
 
 
-def headless(imported: Imported) -> Imported:
+def headless(imported: DescribedWeights) -> DescribedWeights:
     """Without the CTC head, if there is one."""
     if imported.kind != "ctc":
         return imported
@@ -34,7 +34,7 @@ def headless(imported: Imported) -> Imported:
     return imported._replace(weights=weights, config=architecture, kind="backbone")
 
 
-def checked(weights: dict[str, Tensor], architecture: ModelConfig, path: Path) -> Imported:
+def checked(weights: dict[str, Tensor], architecture: ModelConfig, path: Path) -> DescribedWeights:
     """The model that these weights are, of which part. Raises CheckpointError unless they fit `architecture`."""
     if f"{naming.BACKBONE}mask_embedding" not in weights:
         raise CheckpointError(f"{path}: holds no weights of a wav2vec 2.0 model")
@@ -48,8 +48,8 @@ def checked(weights: dict[str, Tensor], architecture: ModelConfig, path: Path) -
     if "head.weight" in weights:
         # Some checkpoints keep what only pre-training needs.
         weights = {name: weight for name, weight in weights.items() if not name.startswith(naming.PRETRAINING)}
-        return Imported(weights, architecture, "ctc")
-    return Imported(weights, architecture, "pretraining" if has_codes else "backbone")
+        return DescribedWeights(weights, architecture, "ctc")
+    return DescribedWeights(weights, architecture, "pretraining" if has_codes else "backbone")
 
 
 def _sizes(cfg: ModelConfig, *, has_codes: bool) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from wav2vec2.checkpoints import naming, reading
-from wav2vec2.checkpoints.imported import Imported
+from wav2vec2.checkpoints.imported import DescribedWeights
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.network.config import LearningConfig
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
@@ -38,7 +38,7 @@ def for_finetuning(
     return model
 
 
-def build(imported: Imported, path: Path, learning: LearningConfig | None = None) -> Model:
+def build(imported: DescribedWeights, path: Path, learning: LearningConfig | None = None) -> Model:
     """The model that `imported` holds; `path` is for messages. Raises CheckpointError."""
     weights, labels = imported.weights, imported.config.labels
     if imported.kind == "ctc" and len(weights["head.weight"]) != len(labels):

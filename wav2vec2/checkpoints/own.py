@@ -6,13 +6,13 @@ from typing import Any
 
 from common.config import build
 from common.runs.checkpoint import own_description
-from wav2vec2.checkpoints.imported import Imported, checked
+from wav2vec2.checkpoints.imported import DescribedWeights, checked
 from wav2vec2.network.config import ModelConfig
 
 FORMAT = "wav2vec2"  # what our checkpoints say they are
 
 
-def read(state: dict[str, Any], path: Path, labels: tuple[str, ...], *, with_ema: bool) -> Imported:
+def read(state: dict[str, Any], path: Path, labels: tuple[str, ...], *, with_ema: bool) -> DescribedWeights:
     """What the loaded checkpoint `state` holds; `path` is for messages. `labels` as for `reading.read`."""
     with own_description(path):
         architecture = build(ModelConfig, state["config"]["model"], str(path))

@@ -12,7 +12,7 @@ from common.config import build
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from wav2vec2.checkpoints import naming
-from wav2vec2.checkpoints.imported import Imported, checked
+from wav2vec2.checkpoints.imported import DescribedWeights, checked
 from wav2vec2.checkpoints.pickles import plain
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, parse_dictionary, read_dictionary
 from wav2vec2.network.config import ConvLayer, ModelConfig
@@ -52,7 +52,7 @@ def _given(options: Any) -> dict[str, Any]:
     return {k: v for k, v in options.items() if v is not None and not str(v).startswith("${")}
 
 
-def read(state: Mapping[str, Any], path: Path, labels: tuple[str, ...], *, head: bool = True) -> Imported:
+def read(state: Mapping[str, Any], path: Path, labels: tuple[str, ...], *, head: bool = True) -> DescribedWeights:
     """What the loaded checkpoint `state` holds; `path` is for messages. `labels`, `head` as for `reading.read`."""
     if not isinstance(state.get("model"), dict):
         raise CheckpointError(

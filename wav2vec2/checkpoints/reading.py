@@ -6,13 +6,13 @@ from common.published import hub
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from wav2vec2.checkpoints import huggingface, own, published
-from wav2vec2.checkpoints.imported import Imported, headless
+from wav2vec2.checkpoints.imported import DescribedWeights, headless
 from wav2vec2.checkpoints.pickles import load_foreign
 
 
 def read(
     path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, target_lang: str = "", head: bool = True
-) -> Imported:
+) -> DescribedWeights:
     """What the file, the Hugging Face folder or the name of the hub at `path` holds. Raises CheckpointError.
 
     `labels` names what a CTC head writes, by index, over what the checkpoint says. Where neither does, a dict.ltr.txt

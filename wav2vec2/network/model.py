@@ -3,7 +3,6 @@
 Shapes: B utterances, N samples, S frames, C channels of the extractor, D width of the Transformer, V labels.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -161,8 +160,3 @@ def squares(x_BSC: Tensor, frames_B: Tensor | None) -> Tensor:
     if frames_B is not None:
         square_BS = torch.where(inside(frames_B, x_BSC.shape[1]), square_BS, 0.0)
     return square_BS.sum(1)
-
-
-def n_parameters(model: nn.Module) -> int:
-    """Numbers that training may change."""
-    return sum(math.prod(parameter.shape) for parameter in model.parameters())

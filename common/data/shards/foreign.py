@@ -11,9 +11,11 @@
 What cannot be used is told by name: an utterance whose member is damaged or missing, and no other.
 """
 
+import contextlib
 import functools
 import itertools
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,7 @@ from common.audio import waveform
 from common.data.entries import Entry, EntryError, ManifestError, short
 from common.data.formats import described
 from common.data.index import Builder
-from common.data.shards.tar import BLOCK, Damage, Member, members
+from common.data.shards.tar import Damage, Member, members
 from common.data.tables import NAMES, read_kaldi
 from common.data.utterance import Utterance
 from common.files import columns, stores
@@ -38,7 +40,9 @@ _PIECE = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
 _HUB = re.compile(r"(?:hf:/+datasets/)?([\w.-]+/[\w.-]+?)/?")
 _CUTS = re.compile(r"/cuts\.(\d+)\.jsonl(?:\.gz)?$")
 _AUDIO = (".flac", ".wav", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph", ".m4a", ".audio")
-MOST = 1 << 20  # names that one pair of braces stands for
+_MEMBER, _PADDING = b"\x1f\x8b\x08", re.compile(rb"\0*")  # how what gzip packed begins, and what may follow it
+_PACKED = 1 << 16  # bytes that are unpacked at once
+MOST = 1 << 20  # names that braces stand for
 Found = Utterance | str  # or why it cannot be used
 
 
@@ -65,15 +69,24 @@ def _absolute(name: str) -> str:
 
 
 def expanded(name: str) -> list[str]:
-    """The names that braces, or what stands for them where a shell would take them, mean."""
-    found = _RANGE.search(name)
-    if found is None:
-        return [name]
-    first, last, listed = found.groups()
-    if first and int(last) - int(first) >= MOST:
-        raise ManifestError(f"{name}: stands for {int(last) - int(first) + 1:,} names; expected at most {MOST:,}")
-    numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)] if first else listed.split(",")
-    return [each for n in numbers for each in expanded(name[: found.start()] + n + name[found.end() :])]
+    """The names that braces, or what stands for them where a shell would take them, mean: as in bash."""
+    ranges = [_numbers(name, *found.groups()) for found in _RANGE.finditer(name)]
+    if (count := math.prod(map(len, ranges))) > MOST:
+        raise ManifestError(f"{name}: stands for {count:,} names; expected at most {MOST:,}")
+    between = _RANGE.sub("\0", name).split("\0")
+    return ["".join(itertools.chain(*zip(between, [*each, ""], strict=True))) for each in itertools.product(*ranges)]
+
+
+def _numbers(name: str, first: str | None, last: str | None, listed: str | None) -> Sequence[str]:
+    """What one pair of braces stands for: down where the first number is the greater, as wide where one has zeros."""
+    if first is None or last is None:
+        return (listed or "").split(",")
+    start, end = int(first), int(last)
+    step = 1 if start <= end else -1
+    if abs(end - start) >= MOST:
+        raise ManifestError(f"{name}: stands for {abs(end - start) + 1:,} names; expected at most {MOST:,}")
+    width = max(len(first), len(last)) if any(len(each) > 1 and each[0] == "0" for each in (first, last)) else 0
+    return [str(number).zfill(width) for number in range(start, end + step, step)]
 
 
 def _utterances(names: Sequence[str]) -> Iterator[Found]:
@@ -98,7 +111,7 @@ def _other(path: Path) -> Iterator[Found]:
     elif path.suffix == ".scp" or (path / "wav.scp").is_file():
         yield from _kaldi(path)
     elif not path.exists() and (found := _HUB.fullmatch(str(path))):
-        yield from _other(_from_hub(found[1]))
+        yield from _from_hub(found[1])
     elif store or path.is_dir():
         yield from _folder(path, stores.files(store) if store else sorted(map(str, files_below(path))))
     else:
@@ -124,14 +137,23 @@ def _folder(path: Path, files: Sequence[str]) -> Iterator[Found]:
         raise ManifestError(f"{path}: no tars, Shar, Parquet or Arrow files in it")
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(name: str) -> Iterator[Found]:
+    """A data set of the hub: its tars where they are, its Parquet files as copies on this machine."""
+    try:
+        files = stores.files(f"hf://datasets/{name}")
+    except stores.StoreError as error:
+        raise ManifestError(f"{name}: no such file, and no data set of the hub: {error}") from None
+    if not any(file.endswith(".parquet") for file in files):
+        yield from _folder(Path(name), files)
+        return
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet"))
+        copy = Path(snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet"))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise ManifestError(f"{name}: no such file, and no data set of the hub: {str(error).splitlines()[0]}") from None
+        raise ManifestError(f"{name}: cannot be fetched from the hub: {str(error).splitlines()[0]}") from None
+    yield from _other(copy)
 
 
 class _Tar:
@@ -233,8 +255,10 @@ def _shar(cuts: str, tar: str) -> Iterator[Found]:
     archive = _Tar(tar)
     yield from archive.damage
     by_stem = {PurePosixPath(name).stem: name for name in archive.found if not name.endswith(".json")}
+    told, is_damaged = set(), False
     for line, text in _lines(cuts):
         cut = text if isinstance(text, str) else _json(text, f"{cuts}:{line}")
+        is_damaged |= isinstance(cut, str)
         if isinstance(cut, str):
             yield cut
         elif (kind := cut.get("type", "MonoCut")) not in ("MonoCut", "Cut"):
@@ -245,25 +269,33 @@ def _shar(cuts: str, tar: str) -> Iterator[Found]:
                    "speaker": said[0].get("speaker") or "",
                    "text": " ".join(s["text"] for s in said if s.get("text"))}  # fmt: skip
             member = by_stem.get(str(cut.get("id")), "")
+            told.add(str(cut.get("id")))
             yield _told(row, archive.stored(member), f"{cuts}:{line}", f"has no recording in {tar}")
+    if is_damaged:
+        yield from (f"{tar}: utterance {id}: its line in {cuts} is lost" for id in by_stem if id not in told)
 
 
 def _table(path: Path) -> Iterator[Found]:
     """Rows of Parquet, read by group and row, and of Arrow, whose bytes have places of their own."""
+    if store := stores.named(path):
+        yield f"{store}: Parquet and Arrow files are read from disks; copy it to one"
+        return
     try:
         yield from map(functools.partial(_row, path), itertools.count(), columns.rows(path))
     except columns.ColumnsError as error:
-        raise ManifestError(str(error)) from None
+        yield str(error)
 
 
-def _row(path: Path, number: int, found: columns.Row) -> Found:
+def _row(path: Path, number: int, found: columns.Row | str) -> Found:
+    if isinstance(found, str):
+        return found
     row, content = found.told, found.content
     stored = Stored(str(path), found.start, len(content), crc32(content)) if content else None
     spoken = next((row[name] for name in NAMES["text"] if isinstance(row.get(name), str)), None)
     named = next((str(row[name]) for name in NAMES["id"] if row.get(name) is not None), f"{path.stem}-{number}")
     told = {"id": named, "audio_filepath": named, "text": spoken,
             "speaker": next((str(row[n]) for n in NAMES["speaker"] if row.get(n) is not None), "")}  # fmt: skip
-    return _told(told, stored, f"{path}: row {number}", "has no bytes of audio", is_whole=True)
+    return _told(told, stored, f"{path}: row {number}", found.problem or "has no bytes of audio", is_whole=True)
 
 
 def _kaldi(path: Path) -> Iterator[Found]:
@@ -326,23 +358,47 @@ def _checked(entry: Entry, stored: Stored) -> Found:
 
 
 def _lines(name: str) -> Iterator[tuple[int, bytes | str]]:
-    """The lines of a file here or in a store that are not blank, by number; last why what follows cannot be read."""
-    content, problem = stores.whole(name), ""
-    if name.endswith(".gz"):
-        parts, unpacked = [], zlib.decompressobj(31)
-        try:
-            for at in range(0, len(content), BLOCK):  # what comes before damage is used
-                parts.append(unpacked.decompress(content[at : at + BLOCK]))
-            problem = "" if unpacked.eof else "cut short"
-        except zlib.error as error:
-            problem = str(error)
-        content = b"".join(parts)
-    lines = content.split(b"\n")
-    for number, line in enumerate(lines[:-1] if problem else lines, start=1):
-        if line.strip():
-            yield number, line
-    if problem:
-        yield len(lines), f"{name}: damaged ({problem}): what begins at line {len(lines)} is left out"
+    """The lines of a file here or in a store that are not blank, by number, and why some cannot be read."""
+    content, number, rest = stores.whole(name), 1, b""
+    for found in gunzipped(content) if name.endswith(".gz") else (content,):
+        if isinstance(found, str):
+            yield number, f"{name}: damaged ({found}): what begins at line {number} is left out"
+            rest = b""
+            continue
+        *lines, rest = (rest + found).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield number, line
+            number += 1
+    if rest.strip():
+        yield number, rest
+
+
+def gunzipped(content: bytes) -> Iterator[bytes | str]:
+    """What was packed by gzip, of each of its members all that can be had, and why what follows cannot."""
+    at = 0
+    while at < len(content):
+        end, problem, unpacked = at, "cut short", zlib.decompressobj(31)
+        parts = []
+        while not unpacked.eof and end < len(content):
+            before = unpacked.copy()
+            try:
+                parts.append(unpacked.decompress(content[end : end + _PACKED]))
+            except zlib.error as error:
+                problem = " ".join(str(error).split())
+                with contextlib.suppress(zlib.error):
+                    parts += (before.decompress(content[place : place + 1]) for place in range(end, len(content)))
+                break
+            end += _PACKED
+        if found := b"".join(parts):
+            yield found
+        if unpacked.eof:
+            at = _PADDING.match(content, min(end, len(content)) - len(unpacked.unused_data)).end()  # type: ignore[union-attr]
+            continue
+        if found or not at:
+            yield problem
+        at = content.find(_MEMBER, max(at + 1, end))
+        at = len(content) if at < 0 else at
 
 
 def _json(content: bytes, place: str) -> dict[str, Any] | str:

@@ -59,27 +59,36 @@ def write(
     order = np.random.default_rng(seed).permutation(rows)
     numbers = np.minimum(sizes[order].cumsum() - sizes[order], sizes.sum()) // shard_bytes
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(order)]
-    made_of = hashlib.sha256(repr((digest(utterances)["hash"], codec, rate, shard_bytes, seed)).encode()).hexdigest()
+    made_of = _made_of(utterances, (also, codec, rate, shard_bytes, seed))
     parts = [order[a:b].tolist() for a, b in itertools.pairwise(cuts)]
     jobs = [(number, {row: also.get(row, []) for row in part}) for number, part in enumerate(parts)]
     one = partial(_write_shard, utterances, out, made_of, codec, rate)
     with alone(out / ".lock"):
-        for left in out.glob(".shard-*.tmp"):  # by a writer that was killed
+        for left in [*out.glob(".shard-*.tmp"), *out.glob(".data.*.tmp")]:  # by a writer that was killed
             left.unlink()
         if workers > 1:
             with ProcessPoolExecutor(workers) as pool:
                 shards = list(pool.map(one, jobs))
         else:
             shards = list(map(one, jobs))
-    problems = [problem for shard in shards for problem in shard["problems"]]
-    _join(out, [shard["name"] for shard in shards])
-    about = {
-        "version": 1, "utterances": len(utterances) - len(problems), "seed": seed, "made_of": made_of,
-        "shards": [{key: shard[key] for key in ("name", "bytes", "sha256")} for shard in shards],
-    }  # fmt: skip
-    write_text(out / ABOUT, json.dumps(about, indent=1) + "\n")
+        problems = [problem for shard in shards for problem in shard["problems"]]
+        _join(out, [shard["name"] for shard in shards])
+        about = {
+            "version": 1, "utterances": len(utterances) - len(problems), "seed": seed, "made_of": made_of,
+            "shards": [{key: shard[key] for key in ("name", "bytes", "sha256")} for shard in shards],
+        }  # fmt: skip
+        write_text(out / ABOUT, json.dumps(about, indent=1) + "\n")
     log(f"{out}: {about['utterances']} utterances in {len(shards)} shards")
     return problems
+
+
+def _made_of(utterances: Utterances, settings: object) -> str:
+    """What tells whether a shard that is there is still the one that would be written."""
+    found = hashlib.sha256(repr((digest(utterances)["hash"], settings)).encode())
+    found.update(utterances.column(lambda part: part.records["flags"]).tobytes())
+    for row in np.flatnonzero(utterances.column(lambda part: part.records["rest"])).tolist():
+        found.update(repr((row, utterances[row].wanted, utterances[row].word_ends)).encode())
+    return found.hexdigest()
 
 
 def _also(utterances: Utterances) -> dict[int, list[int]]:

@@ -3,7 +3,7 @@
 import re
 
 from common.text import pronounce
-from common.text.choose import read_table
+from common.text.choose import Proposal, read_table
 from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, in_pairs, year
@@ -23,28 +23,34 @@ INTERNET = r"((?:\d{1,3}\.){3}\d{1,3})(?::(\d{2,5}))?(?![\w.]*\d)"
 _INTERNET = re.compile(INTERNET)
 _TAIL = r"(?:[/?#][^\s<>\"]*[^\s<>\".,;:!?)\]])?"
 _FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]{1,99}/){0,20}"
-ADDRESS = re.compile(
-    "|".join(
-        (
-            rf"[^\W_][\w.+&-]{{0,99}}@[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{1,9}}{_TAIL}/?",
-            r"(?i:(?:(?:https?|ftp|file)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]])",
-            rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\(\d{{1,3}}\))?(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)])|(?<=\(\d\)))"
-            rf"\.(?:{_EXTENSIONS}|{_EXTENSIONS.upper()})(?![\w'])",
-            rf"[A-Za-z][\w-]{{0,99}}\.(?:[\w-]{{1,99}}\.){{0,9}}"
-            rf"(?:{_DOMAINS}|(?:{_SHORT_DOMAINS})(?=/\w))(?![\w'])(?!\.\w)(?::\d{{2,5}}(?!\d))?{_TAIL}",
-            r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?",
-            r"(?<!\S)\.(?:[a-z]{2,12}(?:rc|ignore)|git|htaccess|ssh|github|vscode|profile)(?!\w)",
-        )
+ADDRESS = "|".join(
+    (
+        rf"[^\W_][\w.+&-]{{0,99}}@[\w-]{{1,99}}(?:\.[\w-]{{1,99}}){{1,9}}{_TAIL}/?",
+        r"(?i:(?:(?:https?|ftp|file)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]])",
+        rf"(?:{_FOLDERS}[\w-]{{1,99}}(?:\(\d{{1,3}}\))?(?:\.[\w-]{{1,99}}){{0,9}}|(?<![\w.)])|(?<=\(\d\)))"
+        rf"\.(?:{_EXTENSIONS}|{_EXTENSIONS.upper()})(?![\w'])",
+        rf"[A-Za-z][\w-]{{0,99}}\.(?:[\w-]{{1,99}}\.){{0,9}}"
+        rf"(?:{_DOMAINS}|(?:{_SHORT_DOMAINS})(?=/\w))(?![\w'])(?!\.\w)(?::\d{{2,5}}(?!\d))?{_TAIL}",
+        r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?",
+        r"(?<!\S)\.(?:[a-z]{2,12}(?:rc|ignore)|git|htaccess|ssh|github|vscode|profile)(?!\w)",
     )
 )
 VARIABLE = (
     r"(?:[A-Za-z]\w{1,99}\.){0,9}[A-Za-z][A-Za-z\d]{0,49}(?:_[A-Za-z\d]{1,49}){1,15}(?:\.[A-Za-z]\w{1,99}){0,9}(?!\w)"
 )
-AHEAD = re.compile(  # every branch begins with a sign, so that the search passes over letters
+_AHEAD = re.compile(  # every branch begins with a sign, so that the search passes over letters
     r"@[\w-]+\.\w|:(?://|\\)|_(?<=[^\W_]_)[^\W_]|~/|/(?<!\S/)\w"
     r"|\.(?:(?<=[\w)]\.)(?:[a-zA-Z]{2}|mp\d)|7z|(?<=www\.)|/|(?<!\S\.)[a-z]{2})"
 )
 """Without it a text has no electronic token."""
+_ELECTRONIC = re.compile(rf"(?<![^\W_])(?:(?P<address>{ADDRESS})|(?P<variable>{VARIABLE}))")
+
+
+def addresses(text: str, style: Style) -> dict[int, Proposal]:
+    """The electronic addresses and names of variables of a text, by their place."""
+    found = _ELECTRONIC.finditer(text) if _AHEAD.search(text) else ()
+    said = ((m, list((variable if m["variable"] else address)(m, style))) for m in found)
+    return {m.start(): Proposal(m.end(), (), readings) for m, readings in said if readings}
 
 
 def address(m: re.Match[str], style: Style) -> Readings:

@@ -7,7 +7,7 @@ from common.text.choose import Proposal, SpokenForm, edge
 from common.text.english import electronic, words
 from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import Style
-from common.text.shapes import beside, matched, reading, shape
+from common.text.shapes import Shapes, beside, matched, reading, shape
 
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SLASHED = (
@@ -54,7 +54,7 @@ LETTERS = (
     shape("code", r"(?=[A-Za-z\d-]{0,24}\d)[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){0,6}(?![\w-])", words.labelled),
 )  # fmt: skip
 _STANDS_ALONE = re.compile(r"(?![xX])[A-Za-z][a-z]*(?=[\s,;:!?)]|\.(?:\s|\Z)|\Z)")
-_AT_CAPITALS, _AT_SMALL = LETTERS + CAPITALS, LETTERS + CAPITALS[2:3]
+_AT_CAPITALS, _AT_SMALL = Shapes(LETTERS + CAPITALS), Shapes(LETTERS + CAPITALS[2:3])
 
 
 def of_words(text: str, position: int, style: Style) -> list[Proposal]:
@@ -171,7 +171,7 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
     if _STANDS_ALONE.match(text, position):
         return found
     shapes = _AT_CAPITALS if text[position].isupper() else _AT_SMALL
-    return found + matched(shapes, text, position, style, style.memory)
+    return found + matched(shapes.at(text, position), text, position, style, style.memory)
 
 
 def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:

@@ -1,26 +1,15 @@
-"""One pass from left to right: at each place the grammar proposes what may stand there, and the model chooses."""
+"""English as it is spoken: the pass over a text with its grammar and its model."""
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache
 
-from common.text.choose import (
-    Before,
-    Chooser,
-    Chosen,
-    Proposal,
-    Repeated,
-    SpokenForm,
-    Surroundings,
-    Why,
-    read_table,
-    read_weights,
-)
+from common.text.choose import Before, Chooser, Proposal, SpokenForm, Why, read_table, read_weights
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
 from common.text.english.style import GIVEN, Style
-from common.text.token import Token
+from common.text.token import Following, Token, read
 
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
@@ -33,6 +22,7 @@ def model() -> Chooser:
     return Chooser(read_weights(TABLES / "weights.tsv"), classes())
 
 
+@cache
 def classes() -> dict[str, list[str]]:
     """The classes of words."""
     found: dict[str, list[str]] = {}
@@ -44,85 +34,97 @@ def classes() -> dict[str, list[str]]:
 
 def tokens(text: str, style: Style) -> list[Token]:
     """All of `text` in tokens, in its order."""
-    return list(_tokens(text, style))
+    addresses = electronic.addresses(text, style)
+    plain = None if style.given or style.readings else _plain(text, addresses)
+    return list(read(text, _following(text, style, addresses), model, plain))
 
 
-def _tokens(text: str, style: Style) -> Iterator[Token]:
-    has_address = bool(electronic.AHEAD.search(text))
+def following(text: str, style: Style) -> Following:
+    """All that may stand at a place; at least the place itself, as it is written."""
+    return _following(text, style, electronic.addresses(text, style))
+
+
+def _following(text: str, style: Style, addresses: dict[int, Proposal]) -> Following:
     given = sorted(style.given)
-    context: Surroundings[int] | None = None
-    repeated, position, before, follows_word = Repeated(text), 0, Before(), False
-    while position < len(text):
-        token = style.given.get(position) if given else None
-        if token is None and not (style.readings or has_address):
-            plain = scan.PLAIN.match(text, position)
-            if plain and plain[0].lower() not in scan.SPECIAL:
-                first = plain[0][0]
-                token = Token(plain[0], "word" if first.isalpha() else "space" if first.isspace() else "mark", None)
-        if token is None:
-            token = _own(text, position, style, follows_word)
-        if token is None:
-            context = context or model().context(text)
-            place = (position, style, before, follows_word, has_address)
-            stop, parts, said = repeated.chosen(position, before, partial(_chosen, text, context, *place))
-            following = bisect_right(given, position) if given else 0
-            if following < len(given) and stop > given[following]:
-                short = text[: given[following]]
-                stop, parts, said = _chosen(short, model().context(short), *place)
-            token = Token(text[position:stop], parts[0], said)
-        position += len(token.written)
-        follows_word = token.written[-1:].isalpha()
-        before = before.then(token.written, token.kind)
-        yield token
+
+    def at(position: int) -> tuple[int, list[Proposal]]:
+        if known := _known(text, position, style):
+            return position, [known]
+        if position in addresses:
+            return position, [addresses[position]]
+        found = _proposed(text, position, style)
+        following = bisect_right(given, position) if given else 0
+        if following < len(given):
+            found = [proposal for proposal in found if proposal.stop <= given[following]]
+        return position, found or _proposed(text[: given[following]], position, style)
+
+    return at
+
+
+def _known(text: str, position: int, style: Style) -> Proposal | None:
+    """What is given at a place, or has a reading of its own."""
+    if token := style.given.get(position):
+        return Proposal(position + len(token.written), (), [SpokenForm((token.kind,), token.spoken)])
+    if style.readings and not scan.is_within_word(text, position):
+        own = _WRITTEN.match(text, position)
+        if own and own[0] in style.readings:
+            return Proposal(own.end(), (), [SpokenForm(("own reading",), style.readings[own[0]])])
+    return None
+
+
+def _proposed(text: str, position: int, style: Style) -> list[Proposal]:
+    if found := scan.proposals(text, position, style):
+        return found
+    character = text[position]
+    word = _WORD.match(text, position) if character.isalpha() else None
+    kind = "word" if word else "space" if character.isspace() else "mark"
+    return [Proposal(word.end() if word else position + 1, (), [SpokenForm((kind,), None)])]
+
+
+def _plain(text: str, addresses: dict[int, Proposal]) -> Callable[[int], Token | None]:
+    """What finds a word, spaces or signs that may only be read as they stand."""
+
+    def at(position: int) -> Token | None:
+        found = scan.PLAIN.match(text, position)
+        if not found or found[0].lower() in scan.SPECIAL or position in addresses:
+            return None
+        first = found[0][0]
+        return Token(found[0], "word" if first.isalpha() else "space" if first.isspace() else "mark", None)
+
+    return at
 
 
 def why(text: str, style: Style) -> list[tuple[str, Why]]:
     """Each piece of `text` that could be read in several ways, and why it is read as it is."""
-    has_address = bool(electronic.AHEAD.search(text))
-    found, position, before, follows_word = [], 0, Before(), False
+    found, position, before = [], 0, Before()
+    may_stand = following(text, style)
     for token in tokens(text, style):
-        choices = proposed(text, position, style, follows_word, has_address)
+        _, choices = may_stand(position)
         if len(choices) > 1 or len(choices[0].readings) > 1:
             explained = model().why(text, position, choices, before)
             if len(explained.readings) > 1:
                 found.append((token.written, explained))
         position += len(token.written)
-        follows_word = token.written[-1:].isalpha()
         before = before.then(token.written, token.kind)
     return found
 
 
-def _own(text: str, position: int, style: Style, follows_word: bool) -> Token | None:
-    begins_word = not follows_word or not text[position].isalpha()
-    own = _WRITTEN.match(text, position) if style.readings and begins_word else None
-    return Token(own[0], "own reading", style.readings[own[0]]) if own and own[0] in style.readings else None
+def spoken_as(text: str, style: Style, kinds: Sequence[str]) -> str | None:
+    """`text` with each token said as the first of some kinds that it may have; None where it has nothing of them."""
+    may_stand, is_found = following(text, style), False
 
+    def of_kinds(position: int) -> tuple[int, list[Proposal]]:
+        nonlocal is_found
+        start, found = may_stand(position)
+        for kind in kinds:
+            of_kind = [p._replace(readings=[said for said in p.readings if said.parts[0] == kind]) for p in found]
+            if of_kind := [proposal for proposal in of_kind if proposal.readings]:
+                is_found = True
+                return start, of_kind
+        return start, found
 
-def _chosen(
-    text: str,
-    context: Surroundings[int],
-    position: int,
-    style: Style,
-    before: Before,
-    follows_word: bool,
-    has_address: bool,
-) -> Chosen:
-    found = proposed(text, position, style, follows_word, has_address)
-    if len(found) == 1 and len(found[0].readings) == 1:
-        return Chosen(found[0].stop, *found[0].readings[0])
-    return model().choose(context, position, found, before)
-
-
-def proposed(text: str, position: int, style: Style, follows_word: bool, has_address: bool) -> list[Proposal]:
-    """All that may stand at a place; at least the place itself, as it is written."""
-    character = text[position]
-    begins_word = not (follows_word and character.isalpha()) and not text[position - 1 : position].isalpha()
-    found = scan.proposals(text, position, style, begins_word=begins_word, has_address=has_address)
-    if found:
-        return found
-    word = _WORD.match(text, position) if character.isalpha() else None
-    kind = "word" if word else "space" if character.isspace() else "mark"
-    return [Proposal(word.end() if word else position + 1, [], [SpokenForm((kind,), None)])]
+    said = spoken(list(read(text, of_kinds, model)))
+    return " ".join(said.split()) if is_found else None
 
 
 def answers_no(ahead: str, behind: str) -> bool:

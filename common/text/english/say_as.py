@@ -1,22 +1,26 @@
 """Text that is said as something: SSML's say-as, with the interpretations of W3C's note and of other engines."""
 
 import re
-import unicodedata
 
 from common.text.english.electronic import MARKS
-from common.text.english.say import MONTHS
+from common.text.english.reader import spoken_as
+from common.text.english.say import MONTHS, in_full
 from common.text.english.style import Style
 from common.text.english.words import SYMBOLS
-from common.text.numbers import cardinal, digits, fraction, ordinal, year
-from common.text.roman import is_roman, roman
+from common.text.normalize import prepared
+from common.text.numbers import digits, ordinal, year
 
-_AS_WRITTEN = ("currency", "money", "time", "unit", "measure", "address", "number", "spoken", "duration")
-INTERPRETATIONS = (
-    "characters", "spell-out", "verbatim", "cardinal", "ordinal", "digits", "telephone", "fraction", "date", "year",
-    *_AS_WRITTEN,
-)  # fmt: skip
+_CHARACTERS = ("characters", "spell-out", "verbatim")
+_KINDS = {  # classes of readings that the model chooses among, the first that a token may have
+    "cardinal": ("cardinal", "roman"), "ordinal": ("ordinal", "ranked"), "fraction": ("fraction",),
+    "year": ("year", "decade", "pairs", "cardinal"), "date": ("date", "ordinal", "month", "year"),
+    "time": ("clock", "half", "time", "duration"), "duration": ("duration", "measure", "clock"),
+    "currency": ("money", "code"), "money": ("money", "code"), "unit": ("measure",), "measure": ("measure",),
+    "number": ("cardinal",), "address": (), "spoken": (),
+}  # fmt: skip
+_STRICT = frozenset(["cardinal", "ordinal", "fraction", "year"])
+INTERPRETATIONS = (*_CHARACTERS, "digits", "telephone", *_KINDS)
 _VOICE = Style(for_voice=True)
-_NUMBER = re.compile(r"[+-]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)")
 _DATE = re.compile(r"[dmy]{1,3}")
 
 
@@ -30,29 +34,25 @@ def say_as(text: str, how: str, form: str = "") -> str | None:
     `form` is the order of a date's parts: mdy, dmy, ymd, md, dm, ym, my, d, m, y.
     """
     how, text = how.lower(), text.strip()
-    if how in ("characters", "spell-out", "verbatim"):
+    if how in _CHARACTERS:
         return " ".join(word for word in map(_character, text) if word)
     if how == "telephone":
         return ", ".join(
             _VOICE.letters(g.lower()) if g.isalpha() else digits(g) for g in re.findall(r"\d+|[A-Za-z]+", text)
         )
-    if how in ("cardinal", "ordinal") and is_roman(text):
-        text = roman(text)
     if how == "digits":
         return digits(_matching(r"[\d\s.,-]+", text, how))
-    if how == "cardinal":
-        return _cardinal(text)
-    if how == "ordinal":
-        return ordinal(_matching(r"(\d[\d,]*)(?:st|nd|rd|th)?", text, how))
-    if how == "fraction":
-        return _fraction(text)
-    if how == "year":
-        return year(_matching(r"\d{3,4}", text, how))
-    if how == "date":
-        return _date(text, form.lower()) if form else None
-    if how in _AS_WRITTEN:
-        return None
-    raise SayAsError(f'<say-as interpret-as="{how}">: expected one of {", ".join(INTERPRETATIONS)}')
+    if how == "date" and form:
+        return _date(text, form.lower())
+    if how == "ordinal" and re.fullmatch(r"\d[\d,]*", text):
+        return ordinal(text)
+    if how not in _KINDS:
+        raise SayAsError(f'<say-as interpret-as="{how}">: expected one of {", ".join(INTERPRETATIONS)}')
+    written = re.sub(r"(?<![\d.])0+(?=\d)", "", text) if how == "cardinal" else text
+    said = spoken_as(prepared(written).strip(), _VOICE, _KINDS[how])
+    if said is None and how in _STRICT:
+        raise SayAsError(f'<say-as interpret-as="{how}">: {text[:40]!r} is none')
+    return said
 
 
 def _matching(pattern: str, text: str, how: str) -> str:
@@ -75,21 +75,6 @@ _OTHERS = {
     "(": "open parenthesis", ")": "close parenthesis", "[": "open bracket", "]": "close bracket", "\\": "backslash",
     "|": "vertical bar", "<": "less than", ">": "greater than", "^": "caret", " ": "",
 }  # fmt: skip
-
-
-def _cardinal(text: str) -> str:
-    number = _matching(rf"({_NUMBER.pattern})", text, "cardinal")
-    sign = "minus " if number.startswith("-") else ""
-    return sign + cardinal(number.lstrip("+-").lstrip("0") or "0")
-
-
-def _fraction(text: str) -> str:
-    text = unicodedata.normalize("NFKC", re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " ", text)).replace("⁄", "/")  # 2½ → 2 1/2
-    match = re.fullmatch(r"(?:(\d+)[\s+]+)?(\d+)/(\d+)", text)
-    if not match or not int(match[3]):
-        raise SayAsError(f'<say-as interpret-as="fraction">: {text[:40]!r} is none')
-    part = fraction(match[2], match[3], improper=True)
-    return f"{cardinal(match[1])} and {part}" if match[1] else part
 
 
 def _date(text: str, form: str) -> str:
@@ -116,7 +101,7 @@ def _part(name: str, part: str, text: str, form: str) -> str:
     if name == "d" and part.isdecimal() and 1 <= int(part) <= 31:
         return ordinal(part)
     if name == "y" and part.isdecimal() and len(part) in (2, 3, 4):
-        return year(part if len(part) > 2 else ("20" if int(part) < 50 else "19") + part)
+        return year(in_full(part))
     raise SayAsError(f'<say-as interpret-as="date" format="{form}">: {part!r} in {text[:40]!r} is no {_NAMES[name]}')
 
 

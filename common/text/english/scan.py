@@ -1,14 +1,14 @@
 """The shapes of numbers and signs, and all that may stand at a place of a text."""
 
 import re
-from functools import cache
+import string
 
 from common.text.choose import Proposal, SpokenForm
 from common.text.english import electronic, lexical, quantities, say, words
 from common.text.english.quantities import CURRENCIES, PINNED
 from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import LARGE, NUMBER, Style
-from common.text.shapes import TokenShape, beside, either, matched, shape
+from common.text.shapes import Shapes, beside, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers, with what stands against them
@@ -33,6 +33,8 @@ _SIGNS = [
 ]
 _CODES = [sign for sign in CURRENCIES if sign.isascii() and sign.isalpha() and sign.isupper()]
 _EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"
+_AMOUNT_NEEDS = f"{string.ascii_letters} .,-'{''.join(sign[0] for sign in CURRENCIES if not sign.isalpha())}円元"
+_MEASURE_NEEDS = f"{string.ascii_letters} .,-/'°%‰℃℉★⭐¢×\"″′µμΩ"
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER}|\d{{1,3}}(?: \d{{3}}){{1,9}}(?!\d))"
 _MAGNITUDE = (
     rf"(?:[\s-]?(?P<%s>(?:{LARGE})\b|(?:mn|mln|mill?|mio"
@@ -53,72 +55,48 @@ _MONEY_BEHIND = (
     rf"(?P<sign>[$£€¥₹¢₩₽₿฿₫₪₺₴](?!\d)|円|元|(?:{_NAMED})(?!\w))\.?"
 )
 
-NUMBERS = (
-    shape("number", rf"\d{{1,3}}(?:'\d{{3}}){{1,9}}(?![\w'])|{NUMBER}", say.number),
-    shape("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th|ST|ND|RD|TH)\b", say.ordinal_number, "tnrTNR"),
-    shape("decade", r"'?(\d[\d,]{0,10})'?s(?!\w)", say.decade, "s"),
-    shape("short year", r"'(\d\d)(?!\w)", say.short_year, "'"),
-    shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, "eE"),
-    shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "x"),
-    shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, "."),
-    shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, "."),
+_BEFORE_AMOUNTS = "".join({sign[0] for sign in CURRENCIES})
+_RAISED = "".join(map(chr, say.POWERS))
+SHAPES = Shapes((
+    shape("number", rf"\d{{1,3}}(?:'\d{{3}}){{1,9}}(?![\w'])|{NUMBER}", say.number, begins="0."),
+    shape("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th|ST|ND|RD|TH)\b", say.ordinal_number, "snrtSNRT,", "0"),
+    shape("decade", r"'?(\d[\d,]{0,10})'?s(?!\w)", say.decade, "s',", "0'"),
+    shape("short year", r"'(\d\d)(?!\w)", say.short_year, begins="'"),
+    shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, "eE.,", "0."),
+    shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "x", "0"),
+    shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, ".", "0"),
+    shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, ".", "0"),
     shape(
         "telephone",
         r"\+?(?:\(\d{1,5}\)|\d{1,6})(?:[ .-]?(?:\(\d{1,5}\)|(?<!\d)\d{1,8}|(?<=\))[ ]?\d{1,8})|[ ./-]\d{1,8}){1,7}"
         r"(?:-[A-Z]{3,9})?(?!\w)",
         say.telephone,
-        " -.()/",
+        " -.(/",
+        "0+(",
     ),
-    shape("measure", _MEASURE % _UNIT, quantities.measure),
-    shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", quantities.measure),
-    shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", quantities.hours, "h"),
-    shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", quantities.players, "ei"),
-    shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned),
-    shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address, "/"),
-    shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", quantities.height, "'′"),
-    shape("money range", _MONEY_RANGE, quantities.money, "-"),
-    shape("money", _MONEY, quantities.money),
-    shape("money behind", _MONEY_BEHIND, quantities.money),
+    shape("measure", _MEASURE % _UNIT, quantities.measure, _MEASURE_NEEDS, "0."),
+    shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", quantities.measure, _MEASURE_NEEDS, "0."),
+    shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", quantities.hours, "h ", "0"),
+    shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", quantities.players, "ei", "0"),
+    shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned, begins="0" + "".join(n[0] for n in PINNED)),
+    shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address, ".", "0"),
+    shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", quantities.height,
+          "'′", "0"),
+    shape("money range", _MONEY_RANGE, quantities.money, begins=_BEFORE_AMOUNTS),
+    shape("money", _MONEY, quantities.money, begins=_BEFORE_AMOUNTS),
+    shape("money behind", _MONEY_BEHIND, quantities.money, _AMOUNT_NEEDS, "0."),
     shape("notes", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?",
-          quantities.notes, "s"),
-    shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", quantities.loss, "("),
-    shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock, ":"),
-    shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock, ":"),
+          quantities.notes, begins="$£€"),
+    shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", quantities.loss, begins="$£€"),
+    shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock, ": ", "0"),
+    shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock, ":.", "0"),
     shape("stamp", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)"
-           r"(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", say.stamp, "-"),
-    shape("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", say.date, "-/."),
-    shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date, "-/."),
-    shape("slash", r"(?:(\d+)[\s-](?!\d{4}/))?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash, "/"),
-    shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash, "/"),
-    shape("parts", r"(\d{1,3})/(\d{1,4})((?i:th|ths|rd|rds|nd|nds|st)|s)(?!\w)", say.parts, "/"),
-)  # fmt: skip
-_BEHIND_SIGNS = ("short year", "money range", "money", "notes", "loss")
-_AT_DIGITS = tuple(shape.name for shape in NUMBERS if shape.name not in _BEHIND_SIGNS)
-_STANDS_ALONE = re.compile(r"\d+(?=[\s;!?)]|,\s|\Z)")
-_ALONE = ("number", "telephone", "measure", "hours", "pinned", "money behind", "clock", "slash")
-_AT_SIGNS = (*_BEHIND_SIGNS, "number", "decade", "exponent", "telephone", "measure", "money behind")
-_NEEDED = frozenset("".join(shape.needs for shape in NUMBERS))
-
-
-@cache
-def _possible(shapes: tuple[str, ...], near: frozenset[str]) -> tuple[TokenShape, ...]:
-    """Those of some shapes of numbers that may stand where some of the characters that shapes need are near."""
-    return tuple(s._replace(needs="") for s in NUMBERS if s.name in shapes and (not s.needs or near & {*s.needs}))
-
-
-_IN_LETTERS = (
-    shape("money range", _MONEY_RANGE, quantities.money, "-"),
-    shape("money", _MONEY, quantities.money),
-)
-_DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,(?=\s(?:1\d|20)\d\d(?!\w|,\d))")
-_MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month in say.MONTHS), 'sept'})})\.?\s\Z")
-
-_LONG_SIGNS = re.compile(either(list(SIGN_ROWS)))
-_KEPT = SpokenForm(("sign",), None)
-
-_RAISED = "".join(map(chr, say.POWERS))
-SIGNS = (
-    shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned, begins="".join(name[0] for name in PINNED)),
+           r"(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", say.stamp, "-", "0"),
+    shape("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", say.date, "-/.", "0"),
+    shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date, "-/.", "0"),
+    shape("slash", r"(?:(\d+)[\s-](?!\d{4}/))?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash, "/ -", "0"),
+    shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash, "/. ", "0"),
+    shape("parts", r"(\d{1,3})/(\d{1,4})((?i:th|ths|rd|rds|nd|nds|st)|s)(?!\w)", say.parts, "/", "0"),
     shape("per", rf"/\s?(?P<count>[1-9]\d*(?:\.\d)?\s?)?(?P<unit>(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+){_POWER}"
            r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", quantities.per, begins="/"),
     shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power, begins="^"),
@@ -133,53 +111,69 @@ SIGNS = (
     shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, begins="#"),
     shape("price", r"[$£€¥₹](?=/[A-Za-z])", quantities.price, begins="$£€¥₹"),
     shape("ticker", r"\$([A-Z]{2,5})(?!\w)", quantities.ticker, begins="$"),
-    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent, begins=":;=8["),
-)  # fmt: skip
+    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent, begins=":;=["),
+))  # fmt: skip
+_IN_LETTERS = Shapes(
+    (
+        shape("money range", _MONEY_RANGE, quantities.money, begins=_BEFORE_AMOUNTS),
+        shape("money", _MONEY, quantities.money, begins=_BEFORE_AMOUNTS),
+    )
+)
+_DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,(?=\s(?:1\d|20)\d\d(?!\w|,\d))")
+_MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month in say.MONTHS), 'sept'})})\.?\s\Z")
 
-_ADDRESS = TokenShape("address", electronic.ADDRESS, electronic.address, "", "")
-_VARIABLE = shape("variable", electronic.VARIABLE, electronic.variable)
+_SIGNS_AT = {sign[0]: sorted((s for s in SIGN_ROWS if s[0] == sign[0]), key=len, reverse=True) for sign in SIGN_ROWS}
+_KEPT = SpokenForm(("sign",), None)
 
 
-def proposals(text: str, position: int, style: Style, *, begins_word: bool, has_address: bool) -> list[Proposal]:
+def proposals(text: str, position: int, style: Style) -> list[Proposal]:
     """All that text[position:] may begin with."""
     character = text[position]
-    found: list[Proposal] = []
-    may_be_address = has_address and not text[position - 1 : position].isalnum()
-    if may_be_address and (named := matched((_ADDRESS, _VARIABLE), text, position, style, style.memory)):
-        return named[:1]
     if _STOP.match(text, position):
         return []
     if character.isalpha():
-        if not begins_word:
+        if is_within_word(text, position):
             return []
         found = lexical.of_words(text, position, style)
-        return found + matched(_IN_LETTERS, text, position, style, style.memory) if character.isupper() else found
+        shapes = _IN_LETTERS.at(text, position)
+        return found + matched(shapes, text, position, style, style.memory) if character.isupper() else found
     if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
         return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
-    if character.isdecimal() or any(map(str.isdecimal, text[position + 1 : position + 6])):
-        begun = (
-            _AT_SIGNS if not character.isdecimal() else _ALONE if _STANDS_ALONE.match(text, position) else _AT_DIGITS
-        )
-        near = _NEEDED.intersection(text[position : position + 24])
-        found = matched(_possible(begun, near), text, position, style, style.memory)
+    found = matched(SHAPES.at(text, position), text, position, style, style.memory)
+    if character.isdecimal():
         if (m := ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
             found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
-    if not character.isdecimal():
-        found += matched(SIGNS, text, position, style, style.memory)
-        if (sign := _LONG_SIGNS.match(text, position)) and _is_sign(text, position, sign.end()):
-            own = [f"s={sign[0]}", f"s={sign[0]}{beside(text, position, sign.end())}"]
-            silent = "sign" if beside(text, position, sign.end()) == "99" else "nothing"
-            readings = [*SIGN_ROWS[sign[0]], _KEPT]
-            silences = sum(not r.said for r in readings)
-            kept = [r for r in readings if r.said or silences < 2 or r.parts[0] != silent]
-            found.append(Proposal(sign.end(), own, kept))
-            if len(sign[0]) > 1 and character in SIGN_ROWS and sign[0] not in ("#s", "--"):
-                found.append(Proposal(position + 1, own, [*SIGN_ROWS[character], _KEPT]))
+        return found
+    sign = next((sign for sign in _SIGNS_AT.get(character, ()) if text.startswith(sign, position)), "")
+    if sign and _is_sign(text, position, position + len(sign)):
+        found += _of_sign(text, position, sign)
+    return found
+
+
+def is_within_word(text: str, position: int) -> bool:
+    """Whether a letter is not the first of its word."""
+    return position > 0 and text[position - 1].isalpha() and text[position].isalpha()
+
+
+def _of_sign(text: str, position: int, sign: str) -> list[Proposal]:
+    """What a sign says, and its first character where that is one, too."""
+    stop = position + len(sign)
+    around = beside(text, position, stop)
+    own = [f"s={sign}", f"s={sign}{around}"]
+    silent = "sign" if around == "99" else "nothing"
+    readings = [*SIGN_ROWS[sign], _KEPT]
+    silences = sum(not r.said for r in readings)
+    found = [Proposal(stop, own, [r for r in readings if r.said or silences < 2 or r.parts[0] != silent])]
+    if len(sign) > 1 and sign[0] in SIGN_ROWS and sign not in ("#s", "--"):
+        found.append(Proposal(position + 1, own, [*SIGN_ROWS[sign[0]], _KEPT]))
     return found
 
 
 def _is_sign(text: str, start: int, stop: int) -> bool:
-    """Whether a sign may be said: a colon only against numbers, a stop against what is no space, too."""
+    """Whether a sign may be said: not amid other signs, a colon against numbers, a stop against what is no space."""
+    near = text[max(0, start - _NEAR) : stop + _NEAR]
+    if not any(map(str.isalnum, near)) and near.strip() != text[start:stop]:
+        return False
     if text[start] in ".:":
         around = beside(text, start, stop)
         return "9" in around or (text[start] == "." and around[1] == "a" and around[0] in "a)]")
@@ -187,10 +181,11 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
     return text[start:stop] != "-" or not ((ahead.islower() and behind.islower()) or "-" in (ahead, behind))
 
 
+_NEAR = 4  # characters
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(
     r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
-    rf"|{_STOP.pattern}"
+    rf"|{_STOP.pattern}|(?<![^\W_])(?<![^\W_].)(?<![^\W_]..)(?<![^\W_]...)(?:[^\w\s*•#](?!.{{0,3}}[^\W_])){{2,}}"
 )
-"""Spaces and words that may be read otherwise only if a table has them."""
+"""Spaces, signs far from words, and words that may be read otherwise only if a table has them."""
 SPECIAL = frozenset([*words.ENTRIES, *map(str.lower, (*words.ALONE, *CURRENCIES)), *SIGN_ROWS, "a", "am", "i"]) - {"."}

@@ -8,7 +8,7 @@ from common.text.choose import Proposal, SpokenForm
 from common.text.european import fractions, say
 from common.text.european.language import WITH_ORDINAL_DOT, Language
 from common.text.european.numbers import gender, noun_behind
-from common.text.shapes import TokenShape, matched, shape
+from common.text.shapes import Shapes, TokenShape, matched, shape
 
 _GROUPS = r"\d{1,3}(?:[ \u00a0\u202f'’]\d{3}){1,5}"
 _DOTS = r"\d{1,3}(?:\.\d{3}){1,5}"
@@ -25,71 +25,67 @@ _ELECTRONIC = shape(
 _MAY_BE_ELECTRONIC = re.compile(r"\w@\w|://|www\.")
 
 
+_SPACES = " \t\n\u00a0\u202f"
+_IN_NUMBERS = f"{_SPACES}'’.,"
+
+
 @cache
-def _shapes(language: Language) -> tuple[tuple[TokenShape, ...], tuple[TokenShape, ...]]:
-    """The shapes that begin with a digit, and those of signs and letters."""
-    code, scales = language.code, language.names("scale")
+def _shapes(language: Language) -> Shapes:
+    """The shapes of numbers and signs."""
+    code, firsts = language.code, language.firsts
+    scales, units, currencies = language.names("scale"), language.names("unit"), language.names("currency")
     between, behind = language.said("hours", "between") or "(?!)", language.said("hours", "behind")
-    currencies = language.names("currency")
     scale = rf"(?:\s?(?P<scale>{scales})(?![\w]))?"
-    money = shape(
-        "money",
-        rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?",
-        say.amount,
-        begins=f"UF{language.firsts('currency')}",
-    )
-    fraction = shape(
-        "fraction",
-        rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?(?:(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})(?![\w/])|"
-        rf"(?P<sign>[{_PARTS}]))(?:\s?(?P<unit>{language.names('unit')})(?!\w))?",
-        fractions.fraction,
-        f"/{_PARTS}",
-    )
     found = [
-        shape("number", _NUMBER, say.number),
-        shape("number", r"\d{1,60}", say.number),
-        shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, " /.-"),
-        shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, "."),
-        shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, ":"),
-        shape("clock", _HOUR % between + behind, say.clock, ":.h"),
-        shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "./-"),
-        shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "-"),
-        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{language.names('unit')})(?!\w)", say.measure),
-        shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount),
-        shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled),
-        shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/"),
-        shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ","),
-        fraction,
-        shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", fractions.mixed, "/½"),
-        shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, "x×"),
-        shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " "),
+        shape("number", _NUMBER, say.number, begins="0"),
+        shape("number", r"\d{1,60}", say.number, begins="0"),
+        shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, f"{_SPACES}/.-", "0"),
+        shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, ".", "0"),
+        shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, ":", "0"),
+        shape("clock", _HOUR % between + behind, say.clock, f":.h{_SPACES}", "0"),
+        shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "./-", "0"),
+        shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "-", "0"),
+        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)", say.measure,
+              _IN_NUMBERS + firsts("unit"), "0"),
+        shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount,
+              f"{_IN_NUMBERS}Ee{firsts('currency')}{firsts('scale')}", "0"),
+        shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled,
+              _IN_NUMBERS + firsts("scale"), "0"),
+        shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/", "0"),
+        shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ",", "0"),
+        shape("fraction", rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?(?:(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})"
+              rf"(?![\w/])|(?P<sign>[{_PARTS}]))(?:\s?(?P<unit>{units})(?!\w))?",
+              fractions.fraction, f"/{_PARTS}{_SPACES}", f"0{_PARTS}"),
+        shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", fractions.mixed,
+              f"/½{_SPACES}", "0"),
+        shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, f"x×{_SPACES}", "0"),
+        shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " \u00a0", "0"),
     ]  # fmt: skip
     if endings := language.names("ending").replace("(?!)", ""):
         mark = "[:-]" if code in ("sv", "ru") else r"\.?"
-        found.append(shape("ordinal", rf"(\d{{1,3}}){mark}({endings})(?!\w)", say.ordinal))
+        ordinal = rf"(\d{{1,3}}){mark}({endings})(?!\w)"
+        found.append(shape("ordinal", ordinal, say.ordinal, f":-.{firsts('ending')}", "0"))
     if code in WITH_ORDINAL_DOT:
-        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z))", say.dotted, "."))
+        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z))", say.dotted, ".", "0"))
     if code == "de":
-        found.append(shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, "."))
-        unit = language.names("unit")
-        found.append(shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{unit})(?=-)", say.compound, "-"))
-        found.append(shape("single", r"1(?=-[^\W\d_])", say.single, "-"))
-        found.append(shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "e"))
+        found += [
+            shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, ".", "0"),
+            shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{units})(?=-)", say.compound, "-,", "0"),
+            shape("single", r"1(?=-[^\W\d_])", say.single, "-", "0"),
+            shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "e", "0"),
+        ]
     if code in ("ru", "pl"):
-        found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "гr"))
-    others = (
-        money,
-        shape(
-            "telephone",
-            r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)",
-            say.telephone,
-            begins="+(",
-        ),
-        shape("per", rf"/\s?((?:{language.names('unit', 'per')})|[^\W\d_]{{3,20}})(?!\w)", say.per, "/"),
-        shape("sign", rf"(?:{language.names('sign')})", say.sign, begins=language.firsts("sign")),
-        fraction._replace(begins=_PARTS),
-    )
-    return tuple(found), others
+        found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, f"гr{_SPACES}", "0"))
+    money = rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?"
+    telephone = r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)"
+    per = rf"/\s?((?:{language.names('unit', 'per')})|[^\W\d_]{{3,20}})(?!\w)"
+    return Shapes([
+        *found,
+        shape("money", money, say.amount, begins=f"UF{firsts('currency')}"),
+        shape("telephone", telephone, say.telephone, begins="+("),
+        shape("per", per, say.per, begins="/"),
+        shape("sign", rf"(?:{language.names('sign')})", say.sign, begins=firsts("sign")),
+    ])  # fmt: skip
 
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|\s+|_")
@@ -161,7 +157,7 @@ def _matched(shapes: Iterable[TokenShape], text: str, start: int, language: Lang
 
 
 def _at_digit(text: str, start: int, language: Language) -> list[Proposal]:
-    shapes = _shapes(language)[0]
+    shapes = _shapes(language).at(text, start)
     if text[start - 1 : start].isalpha() and start:
         if not _VERSION.match(text, start):
             return []
@@ -181,10 +177,9 @@ def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
     is_dated = _AFTER_A_DAY.search(text[max(0, start - 6) : start]) or _BEFORE_A_YEAR.match(text, m.end())
     if 2 < len(word) < 6 and is_dated:
         found += _matched(_MONTH, text, start, language)
-    if word in _codes(language):
-        found += _matched(_shapes(language)[1][:1], text, start, language)
-    if word in language.rows["sign"] and any(map(str.isdecimal, text[max(0, start - 2) : start + 3])):
-        found += _matched(_shapes(language)[1][3:], text, start, language)
+    is_sign = word in language.rows["sign"] and any(map(str.isdecimal, text[max(0, start - 2) : start + 3]))
+    if is_sign or word in _codes(language):
+        found += _matched(_shapes(language).at(text, start), text, start, language)
     if found:
         found.insert(0, Proposal(m.end(), [*found[0].own, f"w={word}"], [SpokenForm(("word",), None)]))
     return _features(found, text, language)
@@ -255,7 +250,7 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         return []
     if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
         return []
-    found = [*_matched(_shapes(language)[1], text, start, language), *_shorts(text, start, language)]
+    found = [*_matched(_shapes(language).at(text, start), text, start, language), *_shorts(text, start, language)]
     if found and not any(proposal.readings[0].said is None for proposal in found):
         found.insert(0, Proposal(start + 1, found[0].own, [SpokenForm(("sign",), None)]))
     return _features(found, text, language)

@@ -13,7 +13,7 @@ from functools import cache, partial
 from common.text.choose import Chooser, Proposal, read_table, read_weights
 from common.text.mandarin import say
 from common.text.mandarin.phones import HAN, PUNCTUATION
-from common.text.shapes import Memory, TokenShape, either, matched, shape
+from common.text.shapes import Memory, Shapes, TokenShape, either, matched, shape
 from common.text.token import Following, Token, read
 
 _VARIANTS = str.maketrans(
@@ -60,22 +60,24 @@ _ELECTRONIC = shape(
     r"(?a:(?<![\w.])(?:[\w-]{1,60}@)?(?:[A-Za-z\d-]{1,60}\.){1,5}(?:com|cn|net|org|edu|gov|io|tv|cc|me|info)(?![\w.-]))",
     say.electronic,
 )
-_NUMBERS = (
-    shape("number", _VALUE, say.number),
-    shape("points", r"\d+(?:\.\d+){2,}", say.points, "."),
-    shape("date", r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})(?!\d)", say.date, "-/."),
-    shape("date", r"(?P<year>)(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/])", say.date, "/"),
-    shape("slash", rf"({_VALUE})/(\d+)(?![\d/])", say.slash, "/"),
-    shape("colon", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?::(\d\d))?(?![\d:])", say.colon, ":"),
+_IN_NAMES = (shape("number", _VALUE, say.number), shape("points", r"\d+(?:\.\d+){2,}", say.points, "."))
+_DAY = r"(?P<month>\d{1,2})%s(?P<day>\d{1,2})"
+_NUMBERS = Shapes((
+    _ELECTRONIC,
+    *_IN_NAMES,
+    shape("date", rf"(?P<year>\d{{4}})(?P<mark>[-/.]){_DAY % '(?P=mark)'}(?!\d)", say.date, "-/."),
+    shape("date", rf"(?P<year>){_DAY % '/'}(?![\d/])", say.date, "/"),
+    shape("slash", rf"({_VALUE})/(\d+)(?![\d/])", say.slash, "/.,"),
+    shape("colon", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?::(\d\d))?(?![\d:])", say.colon, ":."),
     shape("telephone", r"\d{3,4}(?:[- ]\d{3,4})?[- ]\d{4,8}(?!\d)", say.telephone, "- "),
     shape("measure", rf"({_VALUE})\s?({either(say.UNITS)})(?![A-Za-z])", say.measure),
-    shape("percents", rf"({_VALUE})\s?-\s?({_VALUE})([%‰])", say.percents, "-"),
-)
-_SIGNS = (
+    shape("percents", rf"({_VALUE})\s?-\s?({_VALUE})([%‰])", say.percents, "-., "),
+))  # fmt: skip
+_SIGNS = Shapes((
     shape("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?([万亿千百]+)?", say.money, begins="¥$€£"),
     shape("telephone", r"\+\d{1,3}(?:[- ]?\d{2,8}){1,4}(?![\d.])", say.telephone, begins="+"),
-    shape("sign", either(say.SIGNS), say.sign),
-)  # fmt: skip
+    shape("sign", either(say.SIGNS), say.sign, begins="".join({sign[0] for sign in say.SIGNS})),
+))  # fmt: skip
 _ALWAYS = "".join(sign for sign in say.SIGNS if unicodedata.numeric(sign[0], None))
 _FIRST = "".join(dict.fromkeys(sign[0] for sign in say.SIGNS))
 _PLACE = re.compile(rf"[\d{re.escape(_FIRST)}]|(?a:(?<![\w.-])(?=[\w-]{{1,60}}[.@]\w))")
@@ -136,10 +138,10 @@ def _shapes(text: str, start: int) -> tuple[TokenShape, ...]:
         )
         is_name = first == "-" and _WITHIN.search(ahead)  # COVID-19
         is_beside = first in _ALWAYS or _BESIDE_SIGN.search(text[max(0, start - 2) : start + 3])
-        return _SIGNS if is_beside and not (is_arrow or is_name) else ()
+        return _SIGNS.at(text, start) if is_beside and not (is_arrow or is_name) else ()
     if within := _WITHIN.search(ahead):
-        return () if re.search(r"\d", within[0]) else _NUMBERS[:2]
-    return () if ahead[-1:].isdecimal() else (_ELECTRONIC, *_NUMBERS)
+        return () if re.search(r"\d", within[0]) else _IN_NAMES
+    return () if ahead[-1:].isdecimal() else _NUMBERS.at(text, start)
 
 
 def _around(text: str, start: int) -> list[str]:

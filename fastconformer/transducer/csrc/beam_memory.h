@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "decode_scorer.h"
+#include "decode_scores.h"
 #include "job.h"
 #include "transducer_beam.h"
 

@@ -3,20 +3,18 @@
 //
 // (encode)  the encoder's projection, once before all steps          a block a panel and up to 8 frames
 // score     activation and output layer, of a window of frames       a block a panel and up to 8 rows
-// follow    blanks up to a label: its softmax, where it leads        a warp an utterance
+// follow    blanks up to a label: which, where it leads              a warp an utterance
 // cell      a layer of the LSTM; the new state is pending            a block 32 units and up to 8 utterances
 // project   the output of the LSTM; the pending state becomes it     a block a panel and up to 8 utterances
 //
 // Nothing here allocates, waits for the device, or reads its memory on the host, so that all may be captured in a graph.
 #pragma once
 
-#include "cuda_products.cuh"
+#include "cuda_fusion.cuh"
 
 namespace transducer_cuda {
 
 constexpr int32_t NOTHING = -1;
-
-static __device__ inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
 template <typename> __global__ void start_kernel(const __grid_constant__ Job job) {
     const transducerDeviceBatch& b = job.batch;
@@ -30,19 +28,21 @@ template <typename> __global__ void start_kernel(const __grid_constant__ Job job
     b.emitted[n] = at.started ? NOTHING : job.blank;
     b.is_active[n] = fits && at.next_frame < count;
     b.counts[n] = fits ? 0 : TRANSDUCER_HAS_WRONG_LENGTH;
+    if (!at.started && scorer_of(job, n)) keep(scorer_of(job, n)->start(), b.scorer_states + 3 * n);
     at.started = 1;
 }
 
 // Products of this warp's share of the columns, for a panel of a matrix of `width` columns.
-static __device__ inline void multiply(int count, const float* const* vectors, const float* matrix, int64_t panel, int64_t width,
+template <typename Weight>
+__device__ void multiply(int count, const float* const* vectors, const void* matrix, int64_t panel, int64_t width,
                          Partial* partial) {
     float sums[VECTORS] = {};
     const int64_t share = width / SHARES, begin = warp_index() * share;
-    add_products(count, vectors, matrix + panel * PANEL * width, begin, begin + share, sums);
+    add_products(count, vectors, (const Weight*)matrix + panel * PANEL * width, begin, begin + share, sums);
     keep_sums(sums, partial);
 }
 
-template <typename> __global__ void __launch_bounds__(SHARES* WARP) encode_kernel(const __grid_constant__ Job job) {
+template <typename Weight> __global__ void __launch_bounds__(SHARES* WARP) encode_kernel(const __grid_constant__ Job job) {
     __shared__ Partial partial[SHARES];
     __shared__ const float* vectors[VECTORS];
     const transducerDeviceBatch& b = job.batch;
@@ -55,14 +55,14 @@ template <typename> __global__ void __launch_bounds__(SHARES* WARP) encode_kerne
         vectors[threadIdx.x] = b.encoded + (n * b.frames + frame) * job.encoder;
     }
     __syncthreads();
-    multiply(int(smaller_of(count, int64_t(VECTORS))), vectors, job.encoder_weights, panel, job.encoder, partial);
+    multiply<Weight>(int(smaller_of(count, int64_t(VECTORS))), vectors, job.encoder_weights, panel, job.encoder, partial);
     if (warp_index() >= count) return;
     const int64_t j = panel * PANEL + lane_index();
     b.projected[(n * b.frames + first + warp_index()) * job.joint + j] =
         job.encoder_bias[j] + total(partial, SHARES, warp_index(), lane_index());
 }
 
-template <typename> __global__ void __launch_bounds__(SHARES* WARP) score_kernel(const __grid_constant__ Job job) {
+template <typename Weight> __global__ void __launch_bounds__(SHARES* WARP) score_kernel(const __grid_constant__ Job job) {
     CTC_DYNAMIC_SHARED(memory);
     __shared__ Partial partial[SHARES];
     __shared__ int64_t active[VECTORS];
@@ -79,12 +79,11 @@ template <typename> __global__ void __launch_bounds__(SHARES* WARP) score_kernel
         const int64_t frame = b.positions[n].next_frame + row % b.window;
         // Behind the last frame rows are computed too, and not looked at.
         const float x = frame >= b.frames ? 0 : b.projected[(n * b.frames + frame) * job.joint + j] + job.prediction(n)[j];
-        inputs[i] = job.activation == TRANSDUCER_RELU ? (x < 0 ? 0 : x)  // NaN stays
-                    : job.activation == TRANSDUCER_TANH ? tanhf(x) : sigmoid(x);
+        inputs[i] = activated(job, x);
     }
     if (threadIdx.x < VECTORS) vectors[threadIdx.x] = inputs + (threadIdx.x < rows ? threadIdx.x : 0) * job.joint;
     __syncthreads();
-    multiply(int(rows), vectors, job.output_weights, panel, job.joint, partial);
+    multiply<Weight>(int(rows), vectors, job.output_weights, panel, job.joint, partial);
     const int64_t row = warp_index(), output = panel * PANEL + lane_index();
     if (row >= rows) return;
     float* const to = b.logits + (active[row / b.window] * b.window + row % b.window) * job.logit_width;
@@ -110,6 +109,7 @@ static __device__ inline Best best_of(const float* scores, int64_t count) {
     return {largest, warp_min(best.score == largest ? best.index : count), best.has_nan};
 }
 
+// `label`: the best one by the network; `token`: what is emitted.
 static __device__ inline void emit(const transducerDeviceBatch& b, int64_t at, const float* scores, int64_t classes, const Best& label,
                      int64_t frame, int64_t duration, int64_t token) {
     float sum = 0, weighted = 0;
@@ -124,11 +124,11 @@ static __device__ inline void emit(const transducerDeviceBatch& b, int64_t at, c
     b.tokens[at] = int32_t(token);
     b.found_frames[at] = int32_t(frame);
     b.durations[at] = int32_t(duration);
-    b.confidences[at] = 1 / sum;
+    b.confidences[at] = expf(scores[token] - label.score) / sum;
     b.entropies[at] = float(log(double(sum)) - double(weighted) / double(sum));
 }
 
-template <typename> __global__ void __launch_bounds__(FOLLOWERS* WARP) follow_kernel(const __grid_constant__ Job job) {
+template <typename Fuse> __device__ void follow(const Job& job, Fuse fused_label) {
     const transducerDeviceBatch& b = job.batch;
     const int64_t n = int64_t(blockIdx.x) * FOLLOWERS + warp_index();
     if (n >= b.batch) return;
@@ -151,8 +151,8 @@ template <typename> __global__ void __launch_bounds__(FOLLOWERS* WARP) follow_ke
                 frame += larger_of(duration, int64_t(1));
                 continue;
             }
-            emitted = int32_t(label.index);
-            emit(b, n * b.capacity + count++, scores, job.classes, label, frame, duration, label.index);
+            emitted = int32_t(fused_label(n, scores, label.index));
+            emit(b, n * b.capacity + count++, scores, job.classes, label, frame, duration, emitted);
             if (duration == 0 && ++symbols == b.max_symbols) duration = 1;
             if (duration > 0) symbols = 0;
             frame += duration;
@@ -168,13 +168,23 @@ template <typename> __global__ void __launch_bounds__(FOLLOWERS* WARP) follow_ke
     if (lane_index() == 0) b.emitted[n] = emitted;
 }
 
+template <typename> __global__ void __launch_bounds__(FOLLOWERS* WARP) follow_kernel(const __grid_constant__ Job job) {
+    follow(job, [](int64_t, const float*, int64_t label) { return label; });
+}
+
+template <typename Weight>
+__global__ void __launch_bounds__(FOLLOWERS* WARP) fused_follow_kernel(const __grid_constant__ Job job) {
+    follow(job, [&](int64_t n, const float* scores, int64_t label) { return fused_label<Weight>(job, n, scores, label); });
+}
+
 // Up to VECTORS of the utterances that emitted a label, those of a block's group: how many.
 static __device__ inline int emitters(const Job& job, int64_t group, int64_t* numbers) {
     const int32_t* const emitted = job.batch.emitted;
     return listed(job.batch.batch, group * VECTORS, VECTORS, numbers, [=](int64_t n) { return emitted[n] != NOTHING; });
 }
 
-template <typename> __global__ void __launch_bounds__(GATES* GATE_SHARES* WARP) cell_kernel(const __grid_constant__ Job job, int layer) {
+template <typename Weight>
+__global__ void __launch_bounds__(GATES* GATE_SHARES* WARP) cell_kernel(const __grid_constant__ Job job, int layer) {
     __shared__ Partial partial[GATES * GATE_SHARES];
     __shared__ int64_t numbers[VECTORS];
     __shared__ const float *before[VECTORS], *below[VECTORS];
@@ -189,7 +199,7 @@ template <typename> __global__ void __launch_bounds__(GATES* GATE_SHARES* WARP) 
     __syncthreads();
     const int64_t gate = warp_index() / GATE_SHARES, share = job.hidden / GATE_SHARES, begin = warp_index() % GATE_SHARES * share;
     const int64_t width = layer ? 2 * job.hidden : job.hidden;
-    const float* const weights = job.gate_weights[layer] + (gate * panels + panel) * PANEL * width;
+    const Weight* const weights = (const Weight*)job.gate_weights[layer] + (gate * panels + panel) * PANEL * width;
     float sums[VECTORS] = {};
     if (layer) add_products(count, below, weights, begin, begin + share, sums);
     add_products(count, before, weights + (width - job.hidden) * PANEL, begin, begin + share, sums);
@@ -206,7 +216,7 @@ template <typename> __global__ void __launch_bounds__(GATES* GATE_SHARES* WARP) 
     job.pending(n, layer)[unit] = sigmoid(x[3]) * tanhf(cell);
 }
 
-template <typename> __global__ void __launch_bounds__(SHARES* WARP) project_kernel(const __grid_constant__ Job job) {
+template <typename Weight> __global__ void __launch_bounds__(SHARES* WARP) project_kernel(const __grid_constant__ Job job) {
     __shared__ Partial partial[SHARES];
     __shared__ int64_t numbers[VECTORS];
     __shared__ const float* vectors[VECTORS];
@@ -216,7 +226,7 @@ template <typename> __global__ void __launch_bounds__(SHARES* WARP) project_kern
     if (threadIdx.x < VECTORS)
         vectors[threadIdx.x] = job.pending(numbers[int(threadIdx.x) < count ? threadIdx.x : 0], job.layers - 1);
     __syncthreads();
-    multiply(count, vectors, job.prediction_weights, panel, job.hidden, partial);
+    multiply<Weight>(count, vectors, job.prediction_weights, panel, job.hidden, partial);
     if (warp_index() >= count) return;
     const int64_t n = numbers[warp_index()];
     job.prediction(n)[panel * PANEL + lane_index()] = total(partial, SHARES, warp_index(), lane_index());

@@ -1,7 +1,8 @@
 // Products of a few vectors with a packed matrix, by a block: what the decoder's kernels compute with.
 //
 // A warp takes some columns of a panel, its lanes a row of the matrix each, and the sums of the warps are added in a fixed
-// order. So what a vector gives does not depend on those beside it. Weights are read once for all vectors of a block.
+// order. So what a vector gives does not depend on those beside it. Weights are read once for all vectors of a block; they
+// are float, or half of it, from which the float32 that they stand for is computed with.
 #pragma once
 
 #include "cuda_portable.cuh"
@@ -13,12 +14,12 @@ namespace transducer_cuda {
 static_assert(PANEL == WARP, "lanes are rows of a panel");
 
 // Adds to sums[i] the products of columns [begin, end) with those of vectors[i]. `panel` begins with column 0.
-template <int COUNT>
-__device__ void add_products(const float* const* vectors, const float* panel, int64_t begin, int64_t end, float* sums) {
+template <int COUNT, typename Weight>
+__device__ void add_products(const float* const* vectors, const Weight* panel, int64_t begin, int64_t end, float* sums) {
 CTC_UNROLL
     for (int64_t k = begin; k < end; k += 4) {
-        const float* const column = panel + k * PANEL + lane_index();
-        const float w[] = {column[0], column[PANEL], column[2 * PANEL], column[3 * PANEL]};
+        const Weight* const column = panel + k * PANEL + lane_index();
+        const float w[] = {to_real(column[0]), to_real(column[PANEL]), to_real(column[2 * PANEL]), to_real(column[3 * PANEL])};
 CTC_UNROLL
         for (int i = 0; i < COUNT; i++) {
             const float4 x = *(const float4*)(vectors[i] + k);
@@ -28,8 +29,9 @@ CTC_UNROLL
 }
 
 // The same for as many vectors as there are; VECTORS pointers can be read, and all sums are written.
-static __device__ inline void add_products(int count, const float* const* vectors, const float* panel, int64_t begin,
-                                           int64_t end, float* sums) {
+template <typename Weight>
+__device__ void add_products(int count, const float* const* vectors, const Weight* panel, int64_t begin, int64_t end,
+                             float* sums) {
     if (count <= 1) return add_products<1>(vectors, panel, begin, end, sums);
     if (count <= 4) return add_products<4>(vectors, panel, begin, end, sums);
     add_products<VECTORS>(vectors, panel, begin, end, sums);

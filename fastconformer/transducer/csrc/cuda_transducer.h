@@ -84,8 +84,8 @@ struct Job {
     transducerDeviceBatch batch;
     int64_t classes, encoder, hidden, joint, layers, logit_width, state_floats, duration_count;
     int32_t durations[TRANSDUCER_MOST_DURATIONS];
-    const float *first_gates, *gate_weights[TRANSDUCER_MOST_LAYERS], *gate_biases[TRANSDUCER_MOST_LAYERS];
-    const float *encoder_weights, *encoder_bias, *prediction_weights, *output_weights, *output_bias;
+    const float *first_gates, *gate_biases[TRANSDUCER_MOST_LAYERS], *encoder_bias, *output_bias;
+    const void *gate_weights[TRANSDUCER_MOST_LAYERS], *encoder_weights, *prediction_weights, *output_weights;
     int32_t activation, blank;
 
     __device__ float* state(int64_t n) const { return batch.states + n * state_floats; }
@@ -94,11 +94,13 @@ struct Job {
     __device__ float* pending(int64_t n, int64_t layer) const { return batch.pending + (n * layers + layer) * hidden; }
 };
 
+// Weight is the type of packed weights: float, Half or Bfloat.
 template <typename = void> __global__ void start_kernel(const __grid_constant__ Job job);
-template <typename = void> __global__ void encode_kernel(const __grid_constant__ Job job);
-template <typename = void> __global__ void score_kernel(const __grid_constant__ Job job);
+template <typename Weight> __global__ void encode_kernel(const __grid_constant__ Job job);
+template <typename Weight> __global__ void score_kernel(const __grid_constant__ Job job);
 template <typename = void> __global__ void follow_kernel(const __grid_constant__ Job job);
-template <typename = void> __global__ void cell_kernel(const __grid_constant__ Job job, int layer);
-template <typename = void> __global__ void project_kernel(const __grid_constant__ Job job);
+template <typename Weight> __global__ void fused_follow_kernel(const __grid_constant__ Job job);  // with scorers
+template <typename Weight> __global__ void cell_kernel(const __grid_constant__ Job job, int layer);
+template <typename Weight> __global__ void project_kernel(const __grid_constant__ Job job);
 
 }  // namespace transducer_cuda

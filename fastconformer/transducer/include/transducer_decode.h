@@ -98,6 +98,9 @@ TRANSDUCER_API transducerStatus transducer_decode(const transducerNetwork* netwo
 #define TRANSDUCER_MOST_LAYERS 8
 #define TRANSDUCER_MOST_JOINT 1024
 
+/* A scorer of ctc_decode.h as kernels read it: bytes that the caller copies to the device. */
+#define TRANSDUCER_SCORER_BYTES 64
+
 typedef struct {
     int64_t batch;
     int64_t frames;              /* of the padded batch: no utterance has more */
@@ -119,7 +122,17 @@ typedef struct {
     int32_t* emitted;            /* [batch], room: labels that the prediction network has not been told of */
     float* pending;              /* [batch][layers][H], room */
     float* logits;               /* [batch][window][classes padded to 32, then durations padded to 32], room */
+    const void* const* scorers;  /* NULL, or [batch] of NULL or what transducer_scorer_for_device makes; as `scorers` above */
+    int32_t* scorer_states;      /* [batch][3], where there are scorers */
+    double internal_weight;      /* as in transducerDecodeOptions */
+    double internal_most;
+    int32_t weight_type;         /* transducerType of all packed weights, which are TRANSDUCER_FLOAT64 never */
 } transducerDeviceBatch;
+
+/* `made`: TRANSDUCER_SCORER_BYTES. `scorer`: tables of the host; `on_device`: the same, all of whose pointers are to memory of
+ * the device, where itself it lies. */
+TRANSDUCER_API transducerStatus transducer_scorer_for_device(const ctc_scorer* scorer, const ctc_scorer* on_device,
+                                                             int64_t vocabulary, void* made);
 
 typedef enum { TRANSDUCER_HAS_NAN = -1, TRANSDUCER_HAS_WRONG_LENGTH = -2 } transducerUndecoded;
 

@@ -33,6 +33,7 @@ ARGUMENTS = {
     "transducer_gradient_cuda": "pppnnpppp",
     "transducer_decode_begin_cuda": "ppp",
     "transducer_decode_steps_cuda": "ppnp",
+    "transducer_scorer_for_device": "ppnp",
 }
 
 

@@ -19,14 +19,14 @@ from common.convolution import Linear, along_time
 from common.features import LogMelConfig, mel_filters
 from common.lengths import inside
 from fastpitch.vocoders.networks.config import IstftConfig
-from fastpitch.vocoders.networks.pulses import Pitch, centred_frames, pitch_of, pulses
+from fastpitch.vocoders.networks.pulses import centred_frames, pitch_of, pulses
 
 MEL_CENTRE, MEL_SCALE = -5.0, 0.4  # of log-mel values, which lie between -11.5 and 2
 LOUDEST = 7.0  # log-magnitude of a frame that is a sine at full scale: n_fft / 4 * 4
 LARGEST_CORRECTION = 10.0  # of a mel value at once, up or down
 MOMENTUM = 0.9  # of corrections
 STEADY_HZ = 3000.0  # frequencies above it have steady phases where there is a voice
-STEADY_FOUND, STEADY_GIVEN = 1 / 2, 1 / 3  # of the corrections leave them so, of pitch that is found and that is given
+STEADY_SHARE = 1 / 2  # of the corrections leave them so
 NOISE = 11.0  # times a phase that is to be as good as drawn
 
 
@@ -68,18 +68,15 @@ class IstftGenerator(nn.Module):
         self._set_constants(torch.device("cpu"))
         self._initialize()
 
-    def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None, train_B2T: Tensor | None = None) -> Tensor:
-        """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end.
-
-        `train_B2T`: where pulses are, as `pulses.one_train` says, in place of those of the audio's own pitch.
-        """
+    def forward(self, mel_BMT: Tensor, frames_B: Tensor | None = None) -> Tensor:
+        """Audio [B, T hop]. An utterance of `frames_B[b]` frames is the same in every batch, zero beyond its end."""
         magnitude_BTK, phase_BTK, keep_BT1 = self.polar(mel_BMT, frames_B)
         with torch.autocast(mel_BMT.device.type, enabled=False):  # phases need the digits, whatever the network is
             spectrum_BTK = torch.polar(magnitude_BTK, phase_BTK)
             audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
             pulsed = None
             if self.cfg.phases == "pulses":
-                pulsed = self.pulsed(audio_BN, phase_BTK, keep_BT1, train_B2T)
+                pulsed = self.pulsed(audio_BN, phase_BTK, keep_BT1)
                 spectrum_BTK = magnitude_BTK * pulsed.phases_BTK
                 audio_BN = inverse_stft(spectrum_BTK, keep_BT1, self.window_S, self.hop_samples)
             return self.corrected(audio_BN, mel_BMT.float().mT.exp(), keep_BT1, pulsed)
@@ -101,24 +98,20 @@ class IstftGenerator(nn.Module):
         pulses = 3 * reach + 1 if self.cfg.phases == "pulses" else 0
         return (self.cfg.layers + 1) * (self.cfg.kernel // 2) + reach * (1 + 2 * self.cfg.corrections) + pulses
 
-    def pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor, train_B2T: Tensor | None = None) -> Pulsed:
+    def pulsed(self, audio_BN: Tensor, phase_BTK: Tensor, keep_BT1: Tensor) -> Pulsed:
         """The phases of pulses where `audio_BN` is voiced, elsewhere those of a noise.
 
         A multiple of the network's phases is as good as drawn, and the same in every batch and stream; its own phases
         in silence, which change little from frame to frame, are a hum.
         """
         pitch = pitch_of(audio_BN, self.window_S, self.hop_samples, self.sample_rate)
-        if train_B2T is not None:
-            pitch = Pitch(train_B2T[:, 0], train_B2T[:, 1], pitch.voicing_BT)
         beats_BTK = stft(pulses(pitch, keep_BT1, self.hop_samples), self.window_S, self.hop_samples)
         voicing_BT1 = pitch.voicing_BT[..., None]
         noise_BTK = torch.polar(torch.ones_like(phase_BTK), NOISE * phase_BTK)
         mixed_BTK = voicing_BT1 * _unit(beats_BTK) + (1 - voicing_BT1) * noise_BTK
-        share = STEADY_FOUND if train_B2T is None else STEADY_GIVEN
-        high_K = (
-            torch.arange(mixed_BTK.shape[2], device=mixed_BTK.device) * self.sample_rate / self.cfg.n_fft > STEADY_HZ
-        )
-        return Pulsed(_unit(mixed_BTK), (voicing_BT1 > 0.5) & high_K, int(share * self.cfg.corrections))
+        hertz_K = torch.arange(mixed_BTK.shape[2], device=mixed_BTK.device) * self.sample_rate / self.cfg.n_fft
+        is_steady_BTK = (voicing_BT1 > 0.5) & (hertz_K > STEADY_HZ)
+        return Pulsed(_unit(mixed_BTK), is_steady_BTK, int(STEADY_SHARE * self.cfg.corrections))
 
     def corrected(self, audio_BN: Tensor, wanted_BTM: Tensor, keep_BT1: Tensor, pulsed: Pulsed | None = None) -> Tensor:
         """Audio whose mel values are nearer to `wanted_BTM`, after as many corrections as the configuration says.

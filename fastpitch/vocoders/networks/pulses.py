@@ -3,7 +3,6 @@
 A spectrogram says nothing of phases, and a network that was trained for minutes gives each frame its own: the pulses of
 the voice are blurred, and what should be silence hums. Here the low frequencies of its audio, which are right soonest,
 say where the pulses are. All of it is local: a frame depends on samples half a window around it and on its neighbours.
-Where the pitch of every frame is known, the pulses are one train from the first frame on.
 
 Shapes: B utterances, T frames, S samples of a frame, N = T hop samples, K frequencies, L lags.
 """
@@ -56,17 +55,6 @@ def pitch_of(audio_BN: Tensor, window_S: Tensor, hop: int, sample_rate: int) -> 
     voicing_BT = ((at_BT - UNVOICED) / (VOICED - UNVOICED)).clamp(0, 1)
     real_BT = torch.where(real_BT == 0, 1e-12, real_BT)  # nothing has no phase: ONNX would divide zero by zero
     return Pitch(cycles_BT, torch.atan2(imaginary_BT, real_BT), voicing_BT)
-
-
-def one_train(hertz_BT: Tensor, hop: int, sample_rate: int) -> Tensor:
-    """[B, 2, T] cycles per sample, and the phase at the centre, of frames of this pitch, whose first begins a cycle.
-
-    `hertz_BT` goes on where there is no voice. A piece of what comes out is that of the same train.
-    """
-    cycles_BT = hertz_BT.double() / sample_rate
-    advance_BT = hop * (cycles_BT[:, :-1] + cycles_BT[:, 1:]) / 2
-    turns_BT = F.pad(advance_BT.cumsum(1), (1, 0))
-    return torch.stack([cycles_BT, 2 * math.pi * (turns_BT - turns_BT.floor())], 1).float()
 
 
 def pulses(pitch: Pitch, keep_BT1: Tensor, hop: int) -> Tensor:

@@ -7,6 +7,8 @@ import pickle
 import random
 import signal
 import threading
+import time
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +19,13 @@ import torch
 from common.audio import silence, waveform
 from common.data import loading
 from common.data.batching import bucketed_batches
+from common.data.index import Utterances
 from common.data.loading import Failure, LoadingError, SpeechDataset, SpeechItem, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
 from common.data.perturbation import PerturbationConfig
 from common.data.speed import SpeedConfig
+from common.files import stores
+from common.files.stores import Stored
 from tests.data import shared
 
 CONTINUOUS = SpeedConfig(mode="continuous")
@@ -246,3 +251,49 @@ def test_without_one_utterance_that_can_be_read_nothing_stands_in(utterances):
     utterances[0].audio.unlink()
     with pytest.raises(LoadingError, match="not one utterance can be used: no such file"):
         stand_in(SpeechDataset(utterances[:1]), collate, [Failure(0, "no such file")])
+
+
+def test_a_store_is_asked_for_the_next_batch_while_one_is_used_also_without_workers(utterances, monkeypatch):
+    pytest.importorskip("fsspec")
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    in_store = []
+    for utterance in utterances:
+        content = utterance.audio.read_bytes()
+        MemoryFileSystem().pipe(f"/ahead/{utterance.id}.wav", content)
+        where = Stored(f"memory://ahead/{utterance.id}.wav", 0, len(content), zlib.crc32(content))
+        in_store.append(replace(utterance, audio=where))
+    asked, came, fetch = [], threading.Semaphore(0), stores.fetch
+
+    def counted(parts):
+        parts = list(parts)
+        asked.append([part.file for part in parts])
+        fetch(parts)
+        came.release()
+
+    monkeypatch.setattr(stores, "fetch", counted)
+    dataset = SpeechDataset(Utterances.of(in_store), on_error="skip")
+    plans = [[0, 3], [1, 4], [2, 5]]
+    batches = iter(loader(dataset, plans))
+    first = next(batches)
+    assert came.acquire(timeout=10)
+    assert came.acquire(timeout=10)  # before anybody asks for it
+    assert len(asked) == 2
+    found = [first, *batches]
+    assert [len(one) for one in asked] == [2, 2, 2]
+    for mine, theirs in zip(found, loader(SpeechDataset(utterances), plans), strict=True):
+        assert torch.equal(mine.audio_BN, theirs.audio_BN)
+    MemoryFileSystem().rm("/ahead/clip4.wav")
+    dataset.on_error = "stop"
+    batches = iter(loader(dataset, plans))
+    assert next(batches).indices == [0, 3]
+    with pytest.raises(LoadingError, match=r"^utterance clip4: memory://ahead/clip4\.wav"):
+        next(batches)
+    batches = iter(loader(dataset, plans))
+    next(batches)
+    batches.close()  # nobody wants the others
+    deadline = time.monotonic() + 10
+    while any(thread.name.startswith("ahead") for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    MemoryFileSystem().rm("/ahead", recursive=True)

@@ -1,5 +1,6 @@
 """Shards: written to the same bytes whoever is killed, read by all, indexed in place, and damage that loses its own."""
 
+import dataclasses
 import gzip
 import io
 import itertools
@@ -24,7 +25,7 @@ from common.data.shards.__main__ import main
 from common.data.shards.tar import Damage, members, write_end, write_member
 from common.files import stores
 from common.files.stores import OutageError, Stored, StoreError
-from tests.stores import s3
+from tests.stores import hub, s3
 
 
 def flac(number: int, seconds: float = 0.1) -> bytes:
@@ -76,6 +77,22 @@ def test_a_recording_with_several_texts_is_stored_once(manifest, tmp_path):
     assert digest(plain)["hash"] == digest(shards)["hash"]
     assert shards[12].audio == shards[3].audio
     assert [u.text for u in shards] == [u.text for u in plain]
+
+
+def test_a_writer_sees_every_change_of_the_list(manifest, tmp_path):
+    line = '{"audio_filepath": "audio/3.flac", "duration": 0.16, "text": "%s", "target_lang": "%s"}\n'
+    before = manifest.read_text()
+    for text, language in (("Satz", "de"), ("Sätze", "de"), ("Sätze", "fr")):
+        manifest.write_text(before + line % (text, language))
+        assert write(manifest, tmp_path / "out") == []
+        found = read_manifest(tmp_path / "out").utterances[12]
+        assert (found.text, dict(found.wanted)["target_lang"]) == (text, language)
+    manifest.write_text(before.replace('"text": "text 3"', '"text": "text 3", "word_ends": [0.1]'))
+    assert write(manifest, tmp_path / "out") == []
+    assert list(read_manifest(tmp_path / "out").utterances) == [
+        dataclasses.replace(u, audio=read_manifest(tmp_path / "out").utterances[i].audio)
+        for i, u in enumerate(read_manifest(manifest).utterances)
+    ]
 
 
 def test_other_programs_read_the_shards(manifest, tmp_path):
@@ -330,8 +347,23 @@ def test_what_archives_lose_is_named_and_the_rest_stays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found, _ = indexed("x.tar")
     assert found[0].audio.file == f"{tmp_path}/x.tar"  # also from another folder
-    with pytest.raises(ManifestError, match="stands for 10,000,000,000 names; expected at most"):
-        indexed("audio_{0..9999999999}.tar")
+
+
+def test_braces_mean_what_they_mean_in_bash():
+    """`bash -c "echo NAME"`, but for the brackets that stand for braces where a shell would take them."""
+    for name, expected in {
+        "a_{2..0}.tar": "a_2.tar a_1.tar a_0.tar",
+        "a_{08..10}": "a_08 a_09 a_10",
+        "a_{0..10}x{a,,b}": " ".join(f"a_{n}x{letter}" for n in range(11) for letter in ("a", "", "b")),
+        "{00..100}": " ".join(f"{n:03d}" for n in range(101)),
+        "{1..1}": "1",
+        "x__OP_3..2_CL_.tar": "x_3.tar x_2.tar",
+        "plain": "plain",
+    }.items():
+        assert foreign.expanded(name) == expected.split(" "), name
+    for name, count in (("a_{0..9999999999}.tar", "10,000,000,000"), ("{0..1999}{0..1999}{9..0}", "40,000,000")):
+        with pytest.raises(ManifestError, match=f"stands for {count} names; expected at most"):
+            foreign.expanded(name)
 
 
 def test_recordings_of_one_id_in_several_archives_are_told_apart(tmp_path, capsys):
@@ -340,27 +372,6 @@ def test_recordings_of_one_id_in_several_archives_are_told_apart(tmp_path, capsy
     assert main(["index", str(tmp_path / "{a,b}.tar"), "--out", str(tmp_path / "i")]) == 0
     assert [u.id for u in read_manifest(tmp_path / "i").utterances] == ["a/same@512", "b/same@512"]
     assert capsys.readouterr().out.endswith("2 utterances, 0.00 h, 0 problems\n")
-
-
-def test_damaged_lists_lose_their_own_lines(tmp_path):
-    cuts = [{"id": f"c{i}", "duration": 0.1, "supervisions": [{"text": str(i)}]} for i in range(200)]
-    lines = "\n".join(map(json.dumps, cuts)).encode()
-    tar_of({f"c{i}.flac": flac(1) for i in range(200)}, tmp_path / "recording.000000.tar")
-    packed = gzip.compress(lines)
-    for name, content, count, message in (
-        ("cuts.000000.jsonl", lines.replace(b'"7"', b'"\xff"'), 199, "cuts.000000.jsonl:8: not JSON"),
-        ("cuts.000000.jsonl.gz", packed[:-40], None, r"damaged (cut short): what begins at line"),
-        ("cuts.000000.jsonl.gz", packed[:-60] + b"\xff" * 20 + packed[-40:], None, "damaged (Error -"),
-    ):
-        for path in tmp_path.glob("cuts.*"):
-            path.unlink()
-        (tmp_path / name).write_bytes(content)
-        found, problems = indexed(tmp_path)
-        expected = [f"c{i}" for i in range(200) if i != 7 or count is None]
-        assert [u.id for u in found] == expected[: len(found)]
-        assert len(found) == (count or len(found)) > 50
-        assert 1 <= len(problems) <= 2  # what damage made of the last line may be no JSON
-        assert message in problems[-1]
 
 
 def test_archives_of_kaldi(tmp_path):
@@ -432,13 +443,16 @@ def test_a_store_is_asked_again_and_one_that_stays_silent_ends_the_run(monkeypat
 
 
 @pytest.mark.slow
-def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monkeypatch):
+@pytest.mark.parametrize("store", [s3, hub])
+def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monkeypatch, store):
     write(manifest, tmp_path / "out")
+    stores.store_of.cache_clear()
+    stores._length.cache_clear()
     monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 1.0)
     expected = {f"a/{i}.x": (tmp_path / f"audio/{i}.flac").read_bytes() for i in range(12)}
-    with s3(monkeypatch, tmp_path / "out") as faults:
-        faults.share, faults.seconds = 0.1, 2.0
+    with store(monkeypatch, tmp_path / "out") as faults:
+        faults.share, faults.seconds, faults.kinds = 0.1, 2.0, (*faults.kinds, "short")
         found, problems = indexed(*(f"{faults.url}/{path.name}" for path in (tmp_path / "out").glob("*.tar")))
         assert problems == []
         assert {u.id: u.audio.read() for u in found} == expected
@@ -449,6 +463,23 @@ def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monke
         found, problems = indexed(f"{faults.url}/")  # all tars of a folder
         assert problems == []
         assert {u.id: u.audio.read() for u in found} == expected
+        with pytest.raises(ManifestError, match=r"^\w+://.*/nowhere/data\.index: no such file$"):
+            read_manifest(f"{faults.url}/nowhere")
+    stores.store_of.cache_clear()
+
+
+@pytest.mark.slow
+def test_a_hub_is_asked_for_no_more_than_is_read(manifest, tmp_path, monkeypatch):
+    write(manifest, tmp_path / "out")
+    stores.store_of.cache_clear()
+    with hub(monkeypatch, tmp_path / "out") as faults:
+        audio = read_manifest(f"{faults.url}/").utterances[3].audio
+        faults.asked.clear()
+        for _ in range(3):
+            audio.read()
+        parts = [part for _, part in faults.asked if part]
+        assert parts == [f"bytes={audio.start}-{audio.start + audio.size - 1}"] * 3
+        assert len(faults.asked) <= 3 + 2  # what it is, once
     stores.store_of.cache_clear()
 
 

@@ -4,6 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from common.files import blocks, stores
 from common.files.stores import OutageError, Stored, StoreError
@@ -63,6 +64,66 @@ def test_a_store_that_refuses_is_asked_once_and_ends_a_run(asked, monkeypatch):
     assert len(asked) == 1
 
 
+class NoCredentialsError(Exception):
+    """As botocore calls it."""
+
+
+class HTTPError(OSError):
+    def __init__(self, status: int):
+        super().__init__(f"answer {status}")
+        self.response = type("Answer", (), {"status_code": status})
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "kind"),
+    [
+        (NoCredentialsError("Unable to locate credentials"), 1, OutageError),
+        (HTTPError(400), 1, OutageError),
+        (HTTPError(401), 1, OutageError),
+        (HTTPError(404), 1, StoreError),
+        (HTTPError(416), 1, StoreError),
+        (HTTPError(408), 6, OutageError),
+        (HTTPError(429), 6, OutageError),
+        (HTTPError(500), 6, OutageError),
+        (ConnectionResetError("reset"), 6, OutageError),
+    ],
+)
+def test_what_asking_again_does_not_mend_is_asked_once(asked, monkeypatch, error, times, kind):
+    monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.001)
+
+    def failing(file, start, size):
+        asked.append((start, size))
+        raise error
+
+    monkeypatch.setattr(stores, "read_range", failing)
+    with pytest.raises(StoreError) as caught:
+        part(5, 5).read()
+    assert len(asked) == times
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(f"s3://b/x.tar, bytes 5-10: {error}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_became_shorter_is_no_outage(monkeypatch):
+    store = MemoryFileSystem()
+    store.pipe("/b/x.tar", CONTENT[:1000])
+    with pytest.raises(
+        StoreError, match=r"^memory://b/x\.tar, bytes 900-1100: ends after 1000 bytes; expected 1100"
+    ) as e:
+        part(900, 200, "memory://b/x.tar").read()
+    assert type(e.value) is StoreError
+    store.rm("/b/x.tar")
+
+
+@pytest.mark.parametrize("size", ["many", "-1", "nan"])
+def test_a_size_of_kept_blocks_that_is_none_is_told_at_the_first_block(asked, monkeypatch, tmp_path, size):
+    monkeypatch.setenv("STORE_CACHE", str(tmp_path))
+    monkeypatch.setenv("STORE_CACHE_GB", size)
+    stores.fetch([part(5, 5)])
+    with pytest.raises(OutageError, match=f"^STORE_CACHE_GB = {size}: expected a number of gigabytes$"):
+        part(5, 5).read()
+
+
 def test_a_folder_for_blocks_that_cannot_be_written_to_ends_a_run_and_is_named(asked, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("STORE_CACHE", str(tmp_path / "file"))
@@ -90,6 +151,10 @@ def test_blocks_are_asked_for_once_and_the_oldest_go(asked, monkeypatch, tmp_pat
     assert len(kept) <= 4
     assert parts[0].read() == CONTENT[:3000]
     damaged = next(path for path in kept if path.name == "00000000")
-    damaged.write_bytes(bytes(65536))
-    stores.fetch([parts[0]])
-    assert parts[0].read() == CONTENT[:3000]  # from the store, for its checksum is another
+    for content in (bytes(65536), CONTENT[:100]):
+        damaged.write_bytes(content)
+        asked.clear()
+        for _ in range(3):
+            stores.fetch([parts[0]])
+            assert parts[0].read() == CONTENT[:3000]  # from the store, for its checksum is another
+        assert asked == [(0, 3000), (0, 65536)]  # and once for a block that is whole again

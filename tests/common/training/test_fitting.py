@@ -6,52 +6,106 @@ import pytest
 import torch
 
 import fastconformer.train
+import fastpitch.train
 import jasper.train
+import wav2vec2.finetune
+import wav2vec2.pretrain
 from common import config
 from common.data.batching import BatchingError
 from common.training.state import TrainingError
 from tests.fastconformer import runs as fastconformer_runs
+from tests.fastpitch import runs as fastpitch_runs
 from tests.jasper import runs
 from tests.training import assert_same_state, events, state_of
+from tests.wav2vec2 import runs as wav2vec2_runs
 
-MODULES = [(jasper.train, runs.toy_config), (fastconformer.train, fastconformer_runs.toy_config)]
+MODULES = {
+    "jasper": (jasper.train, runs.write_corpus, runs.toy_config),
+    "fastconformer": (fastconformer.train, runs.write_corpus, fastconformer_runs.toy_config),
+    "fastpitch": (fastpitch.train, fastpitch_runs.write_corpus, fastpitch_runs.toy_config),
+    "finetune": (wav2vec2.finetune, wav2vec2_runs.write_corpus, wav2vec2_runs.finetune_config),
+    "pretrain": (wav2vec2.pretrain, wav2vec2_runs.write_corpus, wav2vec2_runs.pretrain_config),
+}
 
 
 def with_memory(monkeypatch, module, samples: int, *, by=torch.OutOfMemoryError) -> list[tuple[int, ...]]:
     """A device that has memory for batches of so many samples; the shapes that were tried."""
     tried, whole = [], module.update
 
-    def update(run, batch, weights_B):
-        tried.append(tuple(batch.audio_BN.shape))
-        if batch.audio_BN.numel() > samples:
+    def update(run, batch, *weights):
+        audio_BN = (batch[0] if isinstance(batch, list) else batch).audio_BN
+        if not audio_BN.numel():  # frames in place of samples, which are kept in memory
+            audio_BN = torch.zeros(len(batch.ids), int(batch.frames_B.max()) * run.cfg.features.hop_samples)
+        tried.append(tuple(audio_BN.shape))
+        if audio_BN.numel() > samples:
             raise by("CUDA out of memory. [enforce fail] can't allocate memory")
-        return whole(run, batch, weights_B)
+        return whole(run, batch, *weights)
 
     monkeypatch.setattr(module, "update", update)
     return tried
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("module", "toy"), MODULES, ids=["jasper", "fastconformer"])
-def test_the_budget_is_what_fits_and_is_stored(monkeypatch, tmp_path, module, toy):
-    corpus = runs.write_corpus(tmp_path / "corpus")
-    cfg = toy(corpus, tmp_path / "run", batch_size=2)
+@pytest.mark.parametrize("name", MODULES)
+def test_the_budget_is_what_fits_and_is_stored(monkeypatch, tmp_path, name):
+    module, write_corpus, toy = MODULES[name]
+    rate = 8000 if name == "fastpitch" else 16000
+    cfg = toy(write_corpus(tmp_path / "corpus"), tmp_path / "run")
+    if hasattr(cfg, "batch_size"):
+        cfg = replace(cfg, batch_size=2)
     cfg = replace(cfg, data=replace(cfg.data, fit=True))
-    tried = with_memory(monkeypatch, module, 40 * 16000)
+    tried = with_memory(monkeypatch, module, 40 * rate if hasattr(cfg, "batch_size") else 8 * rate)
     progress = module.main(cfg)
     stored = config.load(type(cfg), tmp_path / "run" / "config.toml")
-    longest = max(shape[1] for shape in tried) / 16000
-    assert 0.8 * 0.9 * 40 - longest < stored.batch_seconds <= 0.9 * 40
-    assert f"batch_seconds = {stored.batch_seconds:.2f} is used and stored" in " ".join(events(tmp_path / "run"))
+    longest = max(shape[1] for shape in tried) / rate
+    if hasattr(cfg, "batch_size"):
+        name, told = "batch_seconds", f"{stored.batch_seconds:.2f}"
+        assert 0.8 * 0.9 * 40 - longest < stored.batch_seconds <= 0.9 * 40
+        same = {"batch_seconds": stored.batch_seconds}
+    else:
+        name, told = "data.max_tokens", str(stored.data.max_tokens)
+        total = stored.data.max_tokens * stored.concat_batches / rate
+        assert 0.8 * 0.9 * 8 - longest < total <= 8
+        assert stored.data.batch_size == 0
+        same = {}
+    assert f"{name} = {told} is used and stored" in " ".join(events(tmp_path / "run"))
     tried.clear()
-    given = replace(
-        cfg, batch_seconds=stored.batch_seconds, output_dir=tmp_path / "given", data=replace(stored.data, fit=False)
-    )
+    given = replace(cfg, output_dir=tmp_path / "given", data=replace(stored.data, fit=False), **same)
     assert module.main(given).step == progress.step
     assert_same_state(state_of(tmp_path / "run"), state_of(tmp_path / "given"))  # nothing is left of what was tried
     tried.clear()
-    module.main(replace(cfg, epochs=cfg.epochs))
+    module.main(cfg)
     assert not tried  # it goes on with what it has
+
+
+@pytest.mark.slow
+def test_what_is_tried_of_a_fine_tuning_has_gradients_and_a_run_keeps_its_own(monkeypatch, tmp_path):
+    """An encoder that is frozen at first needs little memory until it is not."""
+    module, write_corpus, toy = MODULES["finetune"]
+    cfg = toy(write_corpus(tmp_path / "corpus"), tmp_path / "run", freeze_updates=3, data={"fit": True})
+    tried, whole = [], module.update
+
+    def update(run, batches):
+        tried.append(sum(parameter.requires_grad for parameter in run.model.parameters()))
+        return whole(run, batches)
+
+    monkeypatch.setattr(module, "update", update)
+    monkeypatch.setattr("common.training.fitting.MOST_SECONDS", 3.0)
+    module.main(replace(cfg, stop_at=2))
+    assert tried[-1] == 2 < tried[0] == tried[-3]
+    before = config.load(type(cfg), tmp_path / "run" / "config.toml").data.max_tokens
+    monkeypatch.setattr("common.training.fitting.MOST_SECONDS", 30.0)
+    module.main(cfg)
+    after = config.load(type(cfg), tmp_path / "run" / "config.toml")
+    assert (after.data.max_tokens, after.freeze_updates) == (before, 3)
+    with pytest.raises(ValueError, match="data.fit with fsdp: what one process has memory for alone is less"):
+        replace(cfg, fsdp=True, ema=0.0)
+
+
+def test_a_rate_that_depends_on_the_clips_of_a_step_goes_with_no_seconds(tmp_path):
+    cfg = fastpitch_runs.toy_config(tmp_path, tmp_path / "run")
+    with pytest.raises(ValueError, match="lr_made_for = 8: expected 0 beside batch_seconds, whose clips vary"):
+        replace(cfg, lr_made_for=8, data=replace(cfg.data, fit=True))
 
 
 def test_a_device_without_memory_for_one_utterance_is_told(monkeypatch, tmp_path):

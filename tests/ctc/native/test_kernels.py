@@ -13,12 +13,16 @@ import ctc
 from ctc import _cuda_library
 from ctc._library import LIBRARY
 from ctc.native import NativeLibrary, command_line, find_compiler, kernels, load
+from fastconformer.attention._library import LIBRARY as ATTENTION
 from fastconformer.transducer._library import LIBRARY as TRANSDUCER
 
 needs_nvrtc = pytest.mark.skipif(kernels.compiler() is None, reason="no NVRTC: pip install nvidia-cuda-nvrtc")
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
-LIBRARIES = (LIBRARY, TRANSDUCER)
-HOT = ("block_rows_kernel<float, true>", "lattice_kernel<2, 1, false>", "lattice_kernel<8, 2, false>", "walk_kernel")
+LIBRARIES = (LIBRARY, TRANSDUCER, ATTENTION)
+HOT = (
+    *("block_rows_kernel<float, true>", "lattice_kernel<2, 1, false>", "lattice_kernel<8, 2, false>", "walk_kernel"),
+    *("score_kernel<", "follow_kernel<", "cell_kernel<", "attend_kernel<ctc_cuda::Bfloat, 4>"),
+)
 ARCHITECTURES = (80, 86, 89, 90, 100, 120) if os.environ.get("NIGHTLY") else (90,)
 RARE = ("lattice_kernel<8, 8,", "<double")
 """What may keep some registers in memory: lattices of more than 1,023 labels, and doubles, which are for tests."""

@@ -14,7 +14,7 @@ from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.host_step import HostStep
 from fastconformer.attention.network import AttentionDecoder
 from fastconformer.attention.search import Best, CachedToken, Heard, SearchOptions, Wish, decode
-from fastconformer.attention.step import Steps, TorchStep
+from fastconformer.attention.step import Steps, TorchStep, halved, keys_values
 from tests.fastconformer import tiny
 from tests.fastconformer.attention import references as golden
 
@@ -112,6 +112,26 @@ def test_the_native_step_is_that_of_arrays(settings, precision, instructions):
         for one, other in zip(found, expected, strict=True):
             assert one.labels == other.labels
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5 if precision == "fp32" else 1e-3)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("bf16", 0.1), ("fp16", 0.015)])
+@pytest.mark.parametrize("settings", [{}, {"learned_positions": True, "tied": False}], ids=str)
+@torch.no_grad()
+def test_a_decoder_of_half_as_many_bits_says_about_the_same(settings, precision, tolerance):
+    network, draw = decoder(3, width=64, **settings), torch.Generator().manual_seed(1)
+    assert halved(network, "tf32") is network
+    other = halved(network, precision)
+    encoded_SC = torch.randn(20, 64, generator=draw)
+    found = []
+    for own in (network, other):
+        heard, step = Heard(keys_values(own, encoded_SC)), TorchStep(own)
+        assert heard.keys_values.dtype == step.store.dtype == own.tokens.weight.dtype
+        tokens = [CachedToken(label, at, [0, 1, 2], heard) for at, label in enumerate((4, 0, 2))]
+        found.append(step(tokens, [0, 2], 4, [ALLOWED, ALLOWED]))
+    for one, expected in zip(*found, strict=True):
+        ranked = dict(zip(one.labels, one.log_probs, strict=True))
+        assert [ranked[label] for label in expected.labels] == pytest.approx(expected.log_probs, abs=tolerance)
+        assert one.log_probs != pytest.approx(expected.log_probs, abs=1e-7), "and they are of half as many"
 
 
 @pytest.mark.skipif(load() is None, reason="no native library")

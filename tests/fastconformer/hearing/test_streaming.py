@@ -23,7 +23,7 @@ from common.recognition.recordings import Recording
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces
 from ctc.ngram import estimate
-from fastconformer.hypotheses import Hypothesis
+from fastconformer.hypotheses import PieceHypothesis
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams, lookahead_of
 from fastconformer.recognizer import Recognizer
 from tests.data import shared
@@ -400,7 +400,7 @@ def said(asr: Recognizer, script, seconds: float, feed=1_600) -> tuple[list, lis
         tokens = next(steps, []) if end[0] > first[0] else []
         at, progress.frames = progress.frames[0], [progress.frames[0] + end[0] - first[0]]
         n = len(tokens)
-        return [Hypothesis(list(tokens), [at] * n, [1] * n, "", [0.9] * n, [0.9] * n)]
+        return [PieceHypothesis(list(tokens), [at] * n, [1] * n, "", [0.9] * n, [0.9] * n)]
 
     pool.decoded = decoded
     session, updates, most = pool.session(), [], 0

@@ -231,6 +231,8 @@ def scorers() -> list[ctc.Scorer | None]:
 def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is_one(
     path: str, durations: tuple[int, ...], internal_weight: float
 ):
+    if path == WITHOUT_NATIVE and not (durations and internal_weight):
+        pytest.skip("without native code it is the reference itself that decodes")
     weights, encoded_BSC, frames_B = random_problem(durations=durations, seed=4)
     decode = Decoder(weights, DecoderOptions(internal_weight=internal_weight))
     found = decode(encoded_BSC, frames_B, scorers=scorers())

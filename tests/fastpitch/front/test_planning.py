@@ -7,9 +7,10 @@ from fastpitch.front.control import Control, ControlError, SpeakerStatistics
 from fastpitch.front.planning import plan
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import TextConfig, TextError, TextProcessor, WordSymbols
+from tests.fastpitch.front.test_symbols import spelled
 
 PROCESSOR = TextProcessor(TextConfig(p_arpabet=0))
-VOICE = SpeakerStatistics(pitch_mean=200.0, pitch_std=50.0)
+VOICES = [SpeakerStatistics(pitch_mean=200.0, pitch_std=50.0)] * 8
 
 
 def written_out(text: str) -> str:
@@ -18,11 +19,11 @@ def written_out(text: str) -> str:
 
 
 def said(text: str, **options: object) -> list[str]:
-    return ["".join(piece.encoded.symbols) for piece in plan(text, PROCESSOR, VOICE, **options)]
+    return ["".join(piece.encoded.symbols) for piece in plan(text, PROCESSOR, VOICES, **options)]
 
 
 def test_a_text_becomes_sentences_with_pauses():
-    pieces = plan("It is $5. Yes. <break time='1s'/>", PROCESSOR, VOICE, speaker=3)
+    pieces = plan("It is $5. Yes. <break time='1s'/>", PROCESSOR, VOICES, speaker=3)
     assert [piece.pause_ms for piece in pieces] == [300, 1000]
     assert {piece.speaker for piece in pieces} == {3}
     assert pieces[0].encoded.words == [
@@ -35,7 +36,7 @@ def test_a_text_becomes_sentences_with_pauses():
 
 
 def test_silence_alone_has_no_tokens():
-    first, second = plan("<break time='500ms'/>Yes", PROCESSOR, VOICE)
+    first, second = plan("<break time='500ms'/>Yes", PROCESSOR, VOICES)
     assert first.encoded.tokens == []
     assert first.pause_ms == 500
     assert len(first.edits.pace_L) == 0
@@ -46,7 +47,7 @@ def test_controls_meet_in_the_symbols():
     (piece,) = plan(
         "a <prosody rate='50%'>bc</prosody> d",
         PROCESSOR,
-        VOICE,
+        VOICES,
         control=Control(pace=2),
         words="3: pace=3",
         symbols="1: pace=5",
@@ -57,7 +58,7 @@ def test_controls_meet_in_the_symbols():
 
 def test_places_and_curves_go_through_the_whole_text():
     pieces = plan(
-        "Ab. Cd. Ef.", PROCESSOR, VOICE, control=Control(pitch_curve_hz=((0, 200), (1, 290))), words="3: pace=2"
+        "Ab. Cd. Ef.", PROCESSOR, VOICES, control=Control(pitch_curve_hz=((0, 200), (1, 290))), words="3: pace=2"
     )
     assert [set(piece.edits.pace_L.tolist()) for piece in pieces] == [{1.0}, {1.0}, {1.0, 2.0}]
     hz = np.concatenate([piece.edits.pitch_L for piece in pieces]) * 50 + 200
@@ -65,13 +66,13 @@ def test_places_and_curves_go_through_the_whole_text():
 
 
 def test_all_edits_have_a_value_for_every_token():
-    for piece in plan("Dr. No: " + "word " * 200, PROCESSOR, VOICE):
+    for piece in plan("Dr. No: " + "word " * 200, PROCESSOR, VOICES):
         assert {len(column) for column in piece.edits} == {len(piece.encoded.tokens)}
 
 
 def test_what_was_left_out_is_told_with_its_sentence():
     processor = TextProcessor(TextConfig(p_arpabet=0, unknown_characters="skip"))
-    assert [piece.encoded.left_out for piece in plan("Yes. No 你. <break/> 好 so.", processor, VOICE)] == [
+    assert [piece.encoded.left_out for piece in plan("Yes. No 你. <break/> 好 so.", processor, VOICES)] == [
         [],
         ["你"],
         ["好"],
@@ -96,16 +97,13 @@ def test_what_was_left_out_is_told_with_its_sentence():
     ],
 )  # fmt: skip
 def test_spans_are_read_in_their_sentence(text, expected):
-    def find(name: str) -> tuple[int, SpeakerStatistics]:
-        return int(name), VOICE
-
-    pieces = plan(written_out(text), PROCESSOR, VOICE, find_speaker=find)
-    assert [PROCESSOR.decode(piece.encoded.tokens) for piece in pieces] == expected
+    pieces = plan(written_out(text), PROCESSOR, VOICES)
+    assert [spelled(piece.encoded) for piece in pieces] == expected
 
 
 def test_the_symbols_of_a_reading_have_the_control_of_where_they_come_from():
     (piece,) = plan(
-        "Pay <prosody rate='50%'>$5</prosody> million <emphasis level='none'>now</emphasis>", PROCESSOR, VOICE
+        "Pay <prosody rate='50%'>$5</prosody> million <emphasis level='none'>now</emphasis>", PROCESSOR, VOICES
     )
     assert "".join(piece.encoded.symbols) == "pay five million dollars now"
     np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [0.5] * 20 + [1] * 4)
@@ -113,7 +111,7 @@ def test_the_symbols_of_a_reading_have_the_control_of_where_they_come_from():
 
 def test_a_contour_goes_over_sentences_and_nested_tags():
     pieces = plan(
-        "<prosody contour='(0%,100Hz) (100%,200Hz)'>Ab. <emphasis>Cd</emphasis></prosody> ef", PROCESSOR, VOICE
+        "<prosody contour='(0%,100Hz) (100%,200Hz)'>Ab. <emphasis>Cd</emphasis></prosody> ef", PROCESSOR, VOICES
     )
     hz = np.concatenate([piece.edits.pitch_L for piece in pieces]) * 50 + 200
     np.testing.assert_allclose(hz[:5], [110, 130, 150, 170, 190], rtol=1e-5)
@@ -121,7 +119,7 @@ def test_a_contour_goes_over_sentences_and_nested_tags():
 
 
 def test_marks_are_before_the_symbols_that_follow_them():
-    pieces = plan("<mark name='a'/>One <mark name='b'/>2. <mark name='c'/><break/><mark name='d'/>", PROCESSOR, VOICE)
+    pieces = plan("<mark name='a'/>One <mark name='b'/>2. <mark name='c'/><break/><mark name='d'/>", PROCESSOR, VOICES)
     assert ["".join(piece.encoded.symbols) for piece in pieces] == ["one two.", ""]
     assert [[tuple(mark) for mark in piece.marks] for piece in pieces] == [[("a", 0), ("b", 4), ("c", 8)], [("d", 0)]]
 
@@ -129,7 +127,7 @@ def test_marks_are_before_the_symbols_that_follow_them():
 def test_another_voice_says_what_it_is_given():
     other = SpeakerStatistics(pitch_mean=100.0, pitch_std=20.0)
     text = "One <voice name='anna'>two <prosody pitch='150Hz'>three</prosody></voice> four"
-    pieces = plan(text, PROCESSOR, VOICE, find_speaker=lambda name: (7, other))
+    pieces = plan(text, PROCESSOR, [*VOICES[:7], other], names=[*"abcdefg", "anna"])
     assert [(piece.speaker, "".join(piece.encoded.symbols)) for piece in pieces] == [
         (0, "one"),
         (7, "two three"),
@@ -140,12 +138,12 @@ def test_another_voice_says_what_it_is_given():
 
 def test_words_given_as_phonemes_or_as_they_stand_are_controlled_by_name():
     written = TextProcessor(TextConfig(p_arpabet=0, cleaners="none"))
-    (piece,) = plan("Say Hello now", written, VOICE, words="hello: pace=2")
+    (piece,) = plan("Say Hello now", written, VOICES, words="hello: pace=2")
     np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [2] * 5 + [1] * 4)
-    (piece,) = plan("say {HH AH0 L OW1}", PROCESSOR, VOICE, words="{hh ah0 l ow1}: pace=2")
+    (piece,) = plan("say {HH AH0 L OW1}", PROCESSOR, VOICES, words="{hh ah0 l ow1}: pace=2")
     np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [2] * 4)
     (piece,) = plan(
-        "say <phoneme alphabet='arpabet' ph='AY1'>Really</phoneme>", PROCESSOR, VOICE, words="really: pace=2"
+        "say <phoneme alphabet='arpabet' ph='AY1'>Really</phoneme>", PROCESSOR, VOICES, words="really: pace=2"
     )
     np.testing.assert_allclose(piece.edits.pace_L, [1] * 4 + [2])
 
@@ -165,7 +163,7 @@ def test_words_given_as_phonemes_or_as_they_stand_are_controlled_by_name():
         ),
         ("<phoneme alphabet='arpabet' ph='QQ'>a</phoneme>", {}, TextError, "'QQ' in 'QQ' is no phoneme"),
         ("<lang xml:lang='de'>Welt</lang>", {}, TextError, "language 'de': english_basic speaks English only"),
-        ("<voice name='x'>Hi</voice>", {}, ControlError, "voice 'x': no other speakers are known here"),
+        ("<voice name='x'>Hi</voice>", {}, ControlError, "speaker x: the model has 0 to 7"),
         (
             "<say-as song>a</say-as>",
             {},
@@ -186,4 +184,4 @@ def test_words_given_as_phonemes_or_as_they_stand_are_controlled_by_name():
 )
 def test_what_cannot_be_said_is_told(text, options, error, message):
     with pytest.raises(error, match=message):
-        plan(written_out(text), PROCESSOR, VOICE, **options)
+        plan(written_out(text), PROCESSOR, VOICES, **options)

@@ -3,8 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastpitch.front import ssml
-from fastpitch.front.sentences import CLAUSE_SECONDS, SENTENCE_SECONDS, sentences, split
+from fastpitch.front.sentences import CLAUSE_SECONDS, MAX_CHARACTERS, SENTENCE_SECONDS, sentences
 from tests.data import shared
+
+
+def split(text: str, *, max_characters: int = MAX_CHARACTERS, language: str = "") -> list[str]:
+    """The sentences of plain text."""
+    spans = [ssml.MarkedSpan(text)]
+    return [found.text for found in sentences(spans, max_characters=max_characters, language=language)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import trt_inference as benchmark
+from benchmarks.trt_inference import BenchmarkConfig
 from common.config import ConfigError
 from common.export import encoded
 from fastpitch.vocoders import export as vocoder_export
@@ -17,8 +19,6 @@ from tests.jasper.tiny import tiny_config
 from tests.trt.export.test_command import SEPARABLE
 from tests.trt.quantisation.test_reduced import small
 from tests.wav2vec2.small import ctc_model
-from trt import benchmark
-from trt.benchmark import BenchmarkConfig
 from trt.build import BuildConfig, main
 from trt.conversion import converted
 from trt.engines import building

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -62,6 +63,16 @@ def form(content: bytes, name: str = "a.wav", **fields: str) -> tuple[bytes, str
     return "".join([*lines, head]).encode() + content + b"\r\n--b--\r\n", "multipart/form-data; boundary=b"
 
 
+class Choice(NamedTuple):
+    """What `Counting` decodes with."""
+
+    options: DecodingOptions
+
+    @staticmethod
+    def spelled(words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(word for word in words if not any(map(str.isdigit, word)))
+
+
 class Counting:
     """A recogniser that takes `cost` seconds for a second of sound, and says how loud its tenths of a second are."""
 
@@ -70,12 +81,14 @@ class Counting:
     def __init__(self, cost: float = 0.001):
         self.cost, self.decoders = cost, list[DecodingOptions]()
 
-    def decoder(self, options: DecodingOptions) -> DecodingOptions:
-        """Words with a number cannot be spelled."""
-        if wrong := [word for word in options.hot_words if any(map(str.isdigit, word))]:
+    def decoder(self, options: DecodingOptions, like: Choice | None = None) -> Choice:
+        """Words with a number cannot be spelled, and models without a name are none."""
+        if wrong := [word for word in options.hot_words if word not in Choice.spelled([word])]:
             raise ConfigError(f"decoding: {wrong[0]!r} cannot be spelled")
+        if options.language_model == Path("bad.arpa"):
+            raise ConfigError("decoding: bad.arpa: no such file; expected a language model")
         self.decoders.append(options)
-        return options
+        return Choice(options)
 
     def stream(self, recordings: Sequence[np.ndarray], **options: Any) -> Iterator[Transcript]:
         for samples_N in recordings:

@@ -137,7 +137,7 @@ def test_rates_that_a_format_does_not_have_are_refused(server, monkeypatch):
         status, content = server.speak(input=TEXT, response_format=style, sample_rate=11_111)
         assert status == 400
         assert f"sample_rate: {style} has {rates}".encode() in content
-    monkeypatch.setattr("trt.serving.formats.can_decode", lambda: False)
+    monkeypatch.setattr("trt.serving.speaking.formats.can_decode", lambda: False)
     assert b"this server encodes no aac: pip install av" in server.speak(input=TEXT, response_format="aac")[1]
 
 

@@ -13,8 +13,8 @@ import soundfile
 
 from tests.trt.serving.running import noise, pretended, served
 from trt.serve import ServeConfig
-from trt.serving.languages import check_languages
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
+from trt.serving.transcribing.languages import check_languages
 
 
 @pytest.fixture(scope="module")

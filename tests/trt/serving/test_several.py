@@ -2,7 +2,11 @@
 
 import asyncio
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import openai
 import pytest
@@ -11,18 +15,22 @@ from wyoming.asr import Transcribe
 from wyoming.event import Event
 from wyoming.info import Describe, Info
 
+from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
 from tests.trt.serving.running import noise, pretended, served
+from tests.trt.serving.streams.test_realtime import Streams, pcm
+from tests.trt.serving.streams.test_realtime import spoken as turns
+from tests.trt.serving.streams.test_wyoming import spoken, told
 from tests.trt.serving.test_openai import wav
-from tests.trt.serving.test_realtime import Streams, pcm
-from tests.trt.serving.test_realtime import spoken as turns
-from tests.trt.serving.test_wyoming import spoken, told
 from trt.runtime.recognizer import Recognizer
 from trt.serve import ServeConfig, build
-from trt.serving.favoured import words_of
-from trt.serving.limits import Limits
-from trt.serving.models import load_ears, named
-from trt.serving.wyoming import Wyoming
+from trt.serving.admission.limits import Limits
+from trt.serving.batching import Workers
+from trt.serving.metrics import Metrics
+from trt.serving.models import Favoured, load_ears, named
+from trt.serving.streams.wyoming import Wyoming
+from trt.serving.transcribing.favoured import words_of
+from trt.serving.transcribing.hearing import Hearing
 
 BUSY = "the server is busy: requests hold 0 MB of 2000 MB; try again later"
 
@@ -176,6 +184,61 @@ def test_words_of_a_request_change_what_a_model_writes_as_in_trt_run(jasper, cli
         ]
     assert found == expected
     assert found != [each.text for each in ears.transcribe(clips)]
+
+
+def test_a_request_names_a_language_model_of_the_operator_s_and_gets_what_trt_run_writes_with_it(
+    jasper, clips, tmp_path
+):
+    onnx, arpas = jasper.with_suffix(".onnx"), [tmp_path / "4-gram.arpa", tmp_path / "b.arpa"]
+    for arpa, words in zip(arpas, (("zq", "q"), ("xv", "vx")), strict=True):
+        lines = [f"-0.5\t{word}" for word in ("<unk>", "<s>", "</s>", *words)]
+        arpa.write_text("\n".join(["\\data\\", f"ngram 1={len(lines)}", "", "\\1-grams:", *lines, "", "\\end\\", ""]))
+    asr, common = Recognizer(onnx), DecodingOptions(weight=3.0, word_bonus=2.0)
+    cfg = ServeConfig(asr=onnx, port=0, decoding=common, language_models=(arpas[0], Path(f"other={arpas[1]}")))
+    asked = {"": {}, "4-gram": {"beam": 8}, "other": {"beam": 20, "keywords": ["xx"], "prompt": "C3PO, vv, 7"}}
+    with served(cfg) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        for name, more in asked.items():
+            path = {"": None, "4-gram": arpas[0], "other": arpas[1]}[name]
+            hot_words = ("xx", "vv") if name == "other" else ()
+            options = replace(common, language_model=path, beam=more.get("beam", 0), hot_words=hot_words)
+            expected = [each.text for each in asr.stream(clips, decoder=asr.decoder(options))]
+            found = [
+                client.audio.transcriptions.create(
+                    model="m", file=clip, response_format="text", extra_body={"language_model": name, **more}
+                ).strip()
+                for clip in clips
+            ]
+            assert found == expected, name
+        with pytest.raises(openai.BadRequestError, match="language_model 'third': expected one of 4-gram, other"):
+            client.audio.transcriptions.create(model="m", file=clips[0], extra_body={"language_model": "third"})
+        with connect(f"ws://127.0.0.1:{server.port}/v1/audio/stream?language_model=third") as socket:
+            assert json.loads(socket.recv())["message"] == "language_model 'third': expected one of 4-gram, other"
+        with connect(f"ws://127.0.0.1:{server.port}/v1/audio/stream?language_model=other") as socket:
+            assert json.loads(socket.recv())["type"] == "ready"
+    with pytest.raises(ConfigError, match="two language models are called 'b'"):
+        build(replace(cfg, language_models=(arpas[1], Path(f"b={arpas[0]}"))))
+    with pytest.raises(ConfigError, match="language model 'none': decoding: .*[Nn]o such file"):
+        build(replace(cfg, language_models=(tmp_path / "none.arpa",)))
+
+
+def test_streams_that_favour_words_share_one_pool_whichever_thread_opens_them_first(several):
+    made, hearing = [], Hearing(
+        several.gateway.hearing.ears._replace(asr=SimpleNamespace(pool=None, decoder=lambda: "greedy")),
+        limits=Limits(), metrics=Metrics(), workers=Workers(), delay_seconds=0.0, most=1,
+    )  # fmt: skip
+
+    def pool(decoder, delay_seconds):
+        time.sleep(0.05)
+        made.append(decoder)
+        scorer = SimpleNamespace(scorer_with=len, spelled=lambda words: words[:1])
+        return SimpleNamespace(decoder=scorer, session=lambda hot_words: hot_words)
+
+    hearing.ears.asr.pool = pool
+    with ThreadPoolExecutor(8) as threads:
+        opened = list(threads.map(hearing.session, [Favoured(("a",), ("b", "c"))] * 8))
+    assert opened == [("a", "b")] * 8
+    assert made == ["greedy"]
 
 
 def talk(gateway, events, until):

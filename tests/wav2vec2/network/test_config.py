@@ -9,7 +9,11 @@ from common import config
 from common.config import ConfigError
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.network.config import HourglassConfig, LearningConfig, ModelConfig
-from wav2vec2.network.model import n_parameters
+
+
+def n_parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs" / "wav2vec2"
 

@@ -12,7 +12,7 @@ import numpy as np
 from common.files.json_text import parsed
 from common.recognition.transcripts import Transcript
 from trt.runtime.sentences import Said, Saying
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 from trt.serving.models import Sound
 from trt.serving.triton.sentences import tensors_of
 from trt.serving.triton.transcripts import transcript_in

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from common.published import hub
 from fastpitch.front.control import Edits
 from trt.facts import ModelError
-from trt.serving.speech import AT_ONCE
+from trt.serving.speaking.speech import AT_ONCE
 from trt.serving.triton.asking import MODEL, VOICE
 from trt.serving.triton.folder import Folder
 from trt.serving.triton.pbtxt import Block, Enum, text_of

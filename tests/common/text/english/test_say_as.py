@@ -13,7 +13,7 @@ from common.text.english.say_as import SayAsError, say_as
         ("ordinal", "", "21st", "twenty first"),
         ("cardinal", "", "VII", "seven"),
         ("ordinal", "", "XIV", "fourteenth"),
-        ("fraction", "", "2½", "two and one half"),
+        ("fraction", "", "2½", "two and a half"),
         ("digits", "", "20 25", "two zero two five"),
         ("telephone", "", "+1 (800) ABC", "one, eight zero zero, ay b c"),
         ("fraction", "", "2 3/4", "two and three quarters"),
@@ -22,8 +22,17 @@ from common.text.english.say_as import SayAsError, say_as
         ("date", "dmy", "5 May 2001", "the fifth of may two thousand one"),
         ("date", "yyyymmdd", "20240105", "january fifth twenty twenty four"),
         ("date", "my", "1/2024", "january twenty twenty four"),
-        ("date", "", "1/2", None),
-        ("currency", "", "$5", None),
+        ("ordinal", "", "121", "one hundred twenty first"),
+        ("year", "", "476", "four seventy six"),
+        ("date", "", "1/2", "january second"),
+        ("time", "", "10:05", "ten oh five"),
+        ("time", "", "7:30 pm", "seven thirty p m"),
+        ("duration", "", "2:15:30", "two hours fifteen minutes and thirty seconds"),
+        ("measure", "", "5 in", "five inches"),
+        ("currency", "", "$5", "five dollars"),
+        ("number", "", "1984", "one thousand nine hundred eighty four"),
+        ("address", "", "12 Elm St.", None),
+        ("time", "", "soon", None),
     ],
 )
 def test_text_is_said_as_what_it_is(how, form, text, said):
@@ -43,3 +52,12 @@ def test_text_is_said_as_what_it_is(how, form, text, said):
 def test_what_cannot_be_said_so_is_named(how, form, text, message):
     with pytest.raises(SayAsError, match=message):
         say_as(text, how, form)
+
+
+@pytest.mark.parametrize(
+    ("how", "text", "said"),
+    [("cardinal", "1984", "one thousand nine"), ("year", "1984", "nineteen eighty"), ("date", "3/4", "march fourth"),
+     ("fraction", "3/4", "three quarters")],
+)  # fmt: skip
+def test_the_same_text_is_said_as_each_of_its_kinds(how, text, said):
+    assert (say_as(text, how) or "").startswith(said)

@@ -5,7 +5,7 @@ from fastpitch.front.languages import ESPEAK_SYMBOLS
 from fastpitch.front.planning import plan
 from fastpitch.front.symbols import TextConfig, TextError, TextProcessor
 
-VOICE = SpeakerStatistics(200.0, 50.0)
+VOICES = [SpeakerStatistics(200.0, 50.0)] * 8
 
 
 def processor(language: str, **options: str) -> TextProcessor:
@@ -44,7 +44,7 @@ def test_a_language_is_all_that_a_configuration_needs():
 
 
 def test_languages_are_switched_by_tags():
-    (piece,) = plan("Das ist <lang xml:lang='en-US'>nice</lang> heute", processor("de"), VOICE)
+    (piece,) = plan("Das ist <lang xml:lang='en-US'>nice</lang> heute", processor("de"), VOICES)
     assert "".join(piece.encoded.symbols) == "das ɪst nˈaɪs hˈɔøtə"
 
 
@@ -54,13 +54,13 @@ def test_readings_that_tags_give():
         "<phoneme ph='həlˈoʊ'>Hallo</phoneme> {lˈa} <say-as interpret-as='characters'>AB</say-as> "
         "<say-as interpret-as='digits'>21</say-as> <say-as interpret-as='ordinal'>3</say-as>"
     )
-    (piece,) = plan(text, german, VOICE, words="hallo: pace=2")
+    (piece,) = plan(text, german, VOICES, words="hallo: pace=2")
     assert [word.text for word in piece.encoded.words] == ["hallo", "{lˈa}", "a", "b", "2", "1", "dritte"]
     assert piece.edits.pace_L.tolist()[:7] == [2.0] * 6 + [1.0]
 
 
 def test_spans_control_the_words_that_they_hold():
-    (piece,) = plan("Guten <prosody rate='50%'>Morgen</prosody> Anna", processor("de"), VOICE)
+    (piece,) = plan("Guten <prosody rate='50%'>Morgen</prosody> Anna", processor("de"), VOICES)
     (morning,) = [word for word in piece.encoded.words if word.text == "morgen"]
     slow = [i for i, pace in enumerate(piece.edits.pace_L) if pace == 0.5]
     assert slow == list(range(morning.first, morning.last + 1))
@@ -88,4 +88,4 @@ def test_pictures_and_other_scripts_are_left_out_or_named():
 )
 def test_what_cannot_be_said_is_named(language, text, message):
     with pytest.raises(TextError, match=message):
-        plan(text, processor(language), VOICE)
+        plan(text, processor(language), VOICES)

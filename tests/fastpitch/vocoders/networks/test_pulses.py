@@ -7,8 +7,8 @@ import torch
 from common.features import TTS
 from fastpitch.vocoders.networks.config import IstftConfig
 from fastpitch.vocoders.networks.istft import IstftGenerator, stft
-from fastpitch.vocoders.networks.pulses import Pitch, one_train, pitch_of, pulses
-from fastpitch.vocoders.vocoder import Vocoder, VocoderError
+from fastpitch.vocoders.networks.pulses import Pitch, pitch_of, pulses
+from fastpitch.vocoders.vocoder import Vocoder
 from tests.fastpitch.vocoders.networks.test_hifigan import speech_like
 
 RATE, HOP, WINDOW_S = 22_050, 256, torch.hann_window(1024)
@@ -103,48 +103,3 @@ def test_the_first_corrections_leave_the_phases_of_high_frequencies_of_a_voice()
     assert apart[1] < 0.8 * apart[0]
     never = pulsed._replace(steady_corrections=0)
     assert torch.equal(generator.corrected(voice_1N, wanted_BTM, keep_BT1, never), blurred_1N)
-
-
-def test_pulses_of_a_pitch_that_is_given_are_one_train_of_which_a_piece_is_the_same():
-    hertz_1T = torch.linspace(90, 310, 400)[None]
-    train_12T = one_train(hertz_1T, HOP, RATE)
-    cycles_1T, phase_1T = train_12T.unbind(1)
-    beats_N = pulses(Pitch(cycles_1T, phase_1T, torch.ones(1, 400)), torch.ones(1, 400, 1), HOP)[0]
-    places = torch.nonzero(beats_N[: 399 * HOP] > 0.5)[:, 0].numpy()
-    time_N = np.arange(399 * HOP) / HOP
-    turns_N = np.interp(time_N, np.arange(400), np.cumsum([0, *(hertz_1T[0, 1:] + hertz_1T[0, :-1]) / 2 * HOP / RATE]))
-    assert beats_N[: 399 * HOP].sum().item() == pytest.approx(turns_N[-1], abs=1)
-    apart_P = turns_N[places] - np.rint(turns_N[places])
-    assert np.abs(apart_P).max() < 0.02  # of a cycle, wherever the train is
-    inner = slice(100, 200)
-    piece = Pitch(cycles_1T[:, inner], phase_1T[:, inner], torch.ones(1, 100))
-    piece_N = pulses(piece, torch.ones(1, 100, 1), HOP)[0, : 99 * HOP]
-    torch.testing.assert_close(piece_N, beats_N[100 * HOP : 199 * HOP], rtol=0, atol=1e-3)
-
-
-def test_a_pitch_that_is_given_is_that_of_the_stream_and_of_an_utterance_alone():
-    vocoder, mel_BMT = Vocoder(with_pulses(1), TTS), speech_like(80)
-    pitch_BT = torch.linspace(120, 260, 80).expand(len(mel_BMT), -1)
-    whole_BN = vocoder(mel_BMT, pitch_BT=pitch_BT)
-    assert (whole_BN - vocoder(mel_BMT)).abs().max() > 1e-3
-    pieces_BN = torch.cat(list(vocoder.stream(mel_BMT, chunk_frames=16, pitch_BT=pitch_BT)), 1)
-    torch.testing.assert_close(pieces_BN, whole_BN, rtol=0, atol=1e-4)
-    both_BN = vocoder(mel_BMT, torch.tensor([80, 41]), pitch_BT=pitch_BT)
-    alone_1N = vocoder(mel_BMT[1:, :, :41], pitch_BT=pitch_BT[1:, :41])
-    torch.testing.assert_close(both_BN[1:, : 41 * HOP], alone_1N, rtol=0, atol=1e-4)
-
-
-def test_a_pitch_that_cannot_be_used_is_refused():
-    vocoder, mel_BMT = Vocoder(with_pulses(), TTS), speech_like(8)
-    pitch_BT = torch.full((len(mel_BMT), 8), 200.0)
-    with pytest.raises(
-        VocoderError, match=r"pitch of shape \(2, 7\) .* 0 values not above 0 or infinite; expected Hz of every frame"
-    ):
-        vocoder(mel_BMT, pitch_BT=pitch_BT[:, 1:])
-    pitch_BT[:, 2], pitch_BT[0, 5], pitch_BT[1, 6] = 0, float("nan"), float("inf")
-    with pytest.raises(VocoderError, match="4 values not above 0"):
-        vocoder(mel_BMT, pitch_BT=pitch_BT)
-    plain = Vocoder(IstftGenerator(IstftConfig(channels=8, layers=2), TTS).eval(), TTS)
-    assert (vocoder.takes_pitch, plain.takes_pitch) == (True, False)
-    with pytest.raises(VocoderError, match="takes no pitch; a light vocoder with phases of pulses does"):
-        plain(mel_BMT, pitch_BT=torch.full((2, 8), 200.0))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.recognition.transcripts import Transcript, Word
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 from trt.serving.models import Sound
 from trt.serving.triton.asking import Infer, Remote
 from trt.serving.triton.transcripts import content_of

@@ -19,7 +19,7 @@ from tests.trt.serving.running import noise, served
 from trt.facts import ModelError
 from trt.runtime.recognizer import Recognizer
 from trt.serve import ServeConfig, build
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 from trt.serving.models import load_voice
 from trt.serving.triton import program
 from trt.serving.triton.asking import Infer

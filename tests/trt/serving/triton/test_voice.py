@@ -9,7 +9,7 @@ import pytest
 from fastpitch.front.control import Control
 from trt.runtime.sentences import Saying
 from trt.serve import ServeConfig
-from trt.serving.limits import RequestError
+from trt.serving.admission.limits import RequestError
 from trt.serving.models import load_voice
 from trt.serving.triton.asking import RefusalError, RemoteVoice
 from trt.serving.triton.sentences import piece_of, tensors_of

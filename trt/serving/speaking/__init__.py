@@ -1,0 +1,1 @@
+"""From a text to sound, piece by piece, in the formats of requests."""

@@ -1,0 +1,396 @@
+"""Live captions: sound comes in over a websocket, words go out while they are spoken; those that are final stay.
+
+Every `every_seconds` the last seconds of sound are recognised. A word is final when so much sound followed it that the
+recogniser no longer changes its mind for want of it; those after it are partial. Pauses that are cut are no such sound,
+so that they change no word, unless they are long.
+
+Legend: N samples.
+"""
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from fastapi import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketState
+
+from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
+from common.audio.waveform import RATES
+from common.files.json_text import parsed
+from common.recognition.transcripts import Transcript, Word, text_of
+from trt.serving.admission.limits import Limits, RequestError, Taken
+from trt.serving.models import Favoured, WantedText
+from trt.serving.streams.samples import AT_ONCE, KINDS, SampleStream
+from trt.serving.transcribing.hearing import Hearing
+
+FEWEST_SECONDS = 0.1  # of sound that are worth a look
+Content = TypeVar("Content", bytes, str | bytes)
+_log = logging.getLogger("trt.serve")
+ON_ITS_WAY_SECONDS = 0.25
+MESSAGE_BYTES = 200  # that a message holds besides its content
+FORMATS = ("s16le", "f32le")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions:
+    """When words are looked for, and when they are final."""
+
+    every_seconds: float = 0.3
+    """Sound between two looks."""
+    lookahead_seconds: float = 0.6
+    """Sound that must follow a word before it is final, pauses that are cut apart."""
+    pause_seconds: float = 3.0
+    """Pause that is cut, after which the words before it are final."""
+    left_seconds: float = 4.0
+    """Sound before the last final word that is heard again."""
+    longest_seconds: float = 15.0
+    """Most sound that is heard at a look."""
+
+
+class LiveText(NamedTuple):
+    """What a look found: words that are final now, and the text that may still change."""
+
+    words: list[Word]
+    partial: str
+
+
+class Captions:
+    """The words of a stream of samples at `sample_rate`, recognised by `hear`."""
+
+    def __init__(
+        self,
+        hear: Callable[[np.ndarray], Awaitable[Transcript]],
+        sample_rate: int,
+        options: LiveOptions | None = None,
+        keep: Keep | None = None,
+    ):
+        """`keep`: of the recogniser; where it cuts pauses, the stream has none, and words keep their times."""
+        self._hear, self._rate, self.options = hear, sample_rate, options or LiveOptions()
+        self._pauses = StreamPauses(keep) if isinstance(keep, Pauses) else None
+        self._fed = 0  # samples
+        self._kept_N = np.zeros(0, np.float32)
+        self._first = 0  # sample of the stream without its pauses that is the first kept
+        self._new = 0  # samples since the last look
+        self._seen = (0.0, False)  # sound without its pauses, and whether a pause had ended it, at the last look
+        self._final_until = 0.0
+        self.words: list[Word] = []
+
+    def __enter__(self) -> "Captions":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    @property
+    def seconds(self) -> float:
+        """Sound so far."""
+        return self._fed / self._rate
+
+    @property
+    def _kept_seconds(self) -> float:
+        """Sound so far without its pauses, in which all times are but those of words that are given out."""
+        return (self._first + len(self._kept_N)) / self._rate
+
+    @property
+    def _cuts(self) -> Sequence[Cut]:
+        return self._pauses.cuts if self._pauses else ()
+
+    def _take(self, samples_N: np.ndarray, *, last: bool = False) -> None:
+        self._fed += len(samples_N)
+        if self._pauses:
+            samples_N = self._pauses.feed(samples_N, last=last)
+        self._kept_N = np.concatenate([self._kept_N, samples_N])
+
+    async def add(self, samples_N: np.ndarray) -> LiveText | None:
+        """More sound; what a look finds, if it is time for one."""
+        found, step = None, round(self.options.every_seconds * self._rate)
+        for first in range(0, len(samples_N), step):  # what comes faster than it is spoken is heard in the same steps
+            part_N = samples_N[first : first + step]
+            self._take(part_N)
+            self._new += len(part_N)
+            kept, pause = self._kept_seconds, self._pauses.pause / self._rate if self._pauses else 0.0
+            now = (kept, pause >= self.options.pause_seconds)
+            if self._new >= step and now > self._seen:
+                looked = await self._look(float("inf") if now[1] else kept - self.options.lookahead_seconds)
+                self._seen = now
+                found = LiveText([*(found.words if found else []), *looked.words], looked.partial)
+        return found
+
+    async def end(self) -> LiveText:
+        """The words that are left: all of them are final."""
+        self._take(np.zeros(0, np.float32), last=True)
+        return await self._look(float("inf"))
+
+    async def _look(self, final_before: float) -> LiveText:
+        self._new = 0
+        kept = self._kept_seconds
+        earliest = max(self._final_until - self.options.left_seconds, kept - self.options.longest_seconds)
+        drop = max(0, round(earliest * self._rate) - self._first)
+        self._kept_N, self._first = self._kept_N[drop:], self._first + drop
+        if len(self._kept_N) < FEWEST_SECONDS * self._rate:
+            return LiveText([], "")
+        begins = self._first / self._rate
+        heard = (await self._hear(self._kept_N)).words
+        moved = [w._replace(start=w.start + begins, end=w.end + begins) for w in heard]
+        new = [word for word in moved if (word.start + word.end) / 2 > self._final_until]
+        leaving = kept - self.options.longest_seconds + self.options.left_seconds
+        count = 0
+        while count < len(new) and (new[count].end <= final_before or new[count].start < leaving):
+            count += 1
+        if count:
+            self._final_until = new[count - 1].end
+        final = [self._timed(word) for word in new[:count]]
+        self.words += final
+        return LiveText(final, text_of(new[count:]))
+
+    def _timed(self, word: Word) -> Word:
+        start, end = in_recording(self._cuts, word.start), in_recording(self._cuts, word.end, is_end=True)
+        return word._replace(start=round(start, 3), end=round(end, 3))
+
+
+async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, ending: asyncio.Event) -> None:
+    """Captions over a websocket: binary messages are samples; {"type": "end"} asks for what is left, as `ending` does.
+
+    The answers are JSON: ready, partial, final, done and error.
+    """
+    offered = socket.headers.get("sec-websocket-protocol", "").split(",")[0].strip()
+    await socket.accept(subprotocol=offered or None)
+    taken = socket.state.taken
+    try:
+        async with said_to(socket):
+            rate, kind = _asked(socket)
+            began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
+            captions: Captions | StreamedCaptions
+            favoured = Favoured(language_model=socket.query_params.get("language_model", ""))
+            hearing.check(favoured)
+            session = hearing.session(favoured) if hearing.pool is not None else None
+            if session is not None:
+                captions = StreamedCaptions(session, hearing.ears.sample_rate)
+            else:
+                wanted = WantedText(decoder=hearing.ears.decoder_of(favoured.language_model))
+                captions = Captions(
+                    lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds, wanted),
+                    hearing.ears.sample_rate,
+                    keep=hearing.ears.keep,
+                )
+            lookahead = captions.options.lookahead_seconds
+            await _tell(socket, "ready", sample_rate=rate, model=hearing.ears.name, lookahead_seconds=lookahead)
+            incoming = Incoming[bytes](
+                socket,
+                taken,
+                most=limits.max_ahead_seconds * rate * np.dtype(KINDS[kind][0]).itemsize,
+                idle_seconds=limits.client_seconds,
+                content_of=_content,
+            )
+            samples = SampleStream(kind, rate, hearing.ears.sample_rate)
+            with captions:
+                await incoming.serve(_converse(socket, captions, samples, incoming, hearing, limits), ending)
+    except RequestError as error:
+        await _tell(socket, "error", message=error.message)
+        await socket.close(1008, error.message.encode()[:120].decode("utf-8", "ignore"))  # 123 bytes are the most
+
+
+@contextlib.asynccontextmanager
+async def said_to(socket: WebSocket) -> AsyncIterator[None]:
+    """Closes the websocket at the end; what breaks off in between, if it is no RequestError, is logged."""
+    try:
+        yield
+        await socket.close()
+    except WebSocketDisconnect:
+        return
+    except RequestError:
+        raise
+    except Exception:
+        if WebSocketState.DISCONNECTED in (socket.client_state, socket.application_state):
+            return  # sent after the client has gone
+        _log.exception("error in a stream")
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            await _tell(socket, "error", message="internal error; the server's log has the details")
+            await socket.close(1011)
+
+
+class StreamedCaptions:
+    """As `Captions`, of a recogniser that hears streams: nothing is heard twice."""
+
+    def __init__(self, session: Any, sample_rate: int):
+        self._session, self._rate, self.options = session, sample_rate, LiveOptions(lookahead_seconds=0.0)
+        self.words: list[Word] = []
+        self._samples = 0
+
+    def __enter__(self) -> "StreamedCaptions":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.close()
+
+    @property
+    def seconds(self) -> float:
+        """Sound so far."""
+        return self._samples / self._rate
+
+    async def add(self, samples_N: np.ndarray) -> LiveText | None:
+        """More sound; what is new."""
+        self._samples += len(samples_N)
+        return self._found(await self._session.feed(samples_N))
+
+    async def end(self) -> LiveText:
+        """The words that are left: all of them are final."""
+        return self._found(await self._session.finish())
+
+    def _found(self, update: Any) -> LiveText:
+        if update.error:
+            raise RequestError(500, update.error, code="engine_error")
+        self.words += update.words
+        return LiveText(update.words, update.pending)
+
+
+class Incoming(Generic[Content]):
+    """Messages of a stream, which are read while others are worked on: so it is seen at once when the client goes."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        taken: Taken,
+        *,
+        most: float,
+        idle_seconds: float,
+        content_of: Callable[[Any], Content | None],
+    ):
+        """`most`: bytes that may wait. `idle_seconds`: between two messages. `content_of` a message: None for the
+        end."""
+        self._socket, self._taken, self._most, self._idle_seconds = socket, taken, most, idle_seconds
+        self._content_of: Callable[[Any], Content | None] = content_of
+        self._waiting: asyncio.Queue[Content | None] = asyncio.Queue()
+        self._held = 0
+
+    async def next(self) -> Content | None:
+        """The next message; None at the end. Others have their turn between two of them."""
+        await asyncio.sleep(0)
+        content = await self._waiting.get()
+        if content is not None:
+            self._held -= len(content)
+            self._taken.give_back(len(content) + MESSAGE_BYTES)
+        return content
+
+    async def serve(self, work: Coroutine[Any, Any, None], ending: asyncio.Event) -> None:
+        """Does the work, which takes messages by `next`; it is cancelled when the client goes or does what it must not.
+
+        Raises RequestError and WebSocketDisconnect.
+        """
+        working, reading = asyncio.create_task(work), asyncio.create_task(self._read())
+        ended = asyncio.create_task(_heard_out(ending))
+        try:
+            tasks: set[asyncio.Task[Any]] = {working, reading, ended}
+            while not working.done():
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if reading in done and not working.done():
+                    reading.result()
+                if ended in done:
+                    self._waiting.put_nowait(None)
+                    tasks.discard(ended)
+            working.result()
+        finally:
+            for task in (working, reading, ended):
+                task.cancel()
+            await asyncio.gather(working, reading, ended, return_exceptions=True)
+
+    async def _read(self) -> None:
+        """Until the client goes. Raises RequestError and WebSocketDisconnect."""
+        wait: float | None = self._idle_seconds
+        while True:
+            try:
+                async with asyncio.timeout(wait):
+                    message = await self._socket.receive()
+            except TimeoutError:
+                raise RequestError(408, f"nothing came for {self._idle_seconds:g} s") from None
+            if message["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect
+            content = self._content_of(message)
+            if content is None:
+                wait = None
+            else:
+                self._taken.take(len(content) + MESSAGE_BYTES)
+                self._held += len(content)
+                if self._held > self._most:
+                    found = f"more than {self._most:.0f} bytes of sound wait"
+                    raise RequestError(429, f"{found}; send it as it is spoken", code="rate_limit")
+            self._waiting.put_nowait(content)
+            await asyncio.sleep(0)
+
+
+async def _heard_out(ending: asyncio.Event) -> None:
+    """Until what was on its way when the server was asked to end has come."""
+    await ending.wait()
+    await asyncio.sleep(ON_ITS_WAY_SECONDS)
+
+
+async def _converse(
+    socket: WebSocket,
+    captions: "Captions | StreamedCaptions",
+    samples: SampleStream,
+    incoming: "Incoming[bytes]",
+    hearing: Hearing,
+    limits: Limits,
+) -> None:
+    said = ""
+    while (content := await incoming.next()) is not None:
+        made = functools.partial(samples.add, content)
+        found = await captions.add(await hearing.workers.soon(made, len(content), AT_ONCE))
+        if captions.seconds > limits.max_seconds:
+            raise RequestError(413, f"more than {limits.max_seconds:g} s of audio; begin again")
+        if found is not None:
+            await _tell_words(socket, found.words)
+            if found.partial != said:
+                said = found.partial
+                await _tell(socket, "partial", text=said)
+    rest = [await captions.add(samples.end()), await captions.end()]
+    await _tell_words(socket, [word for found in rest if found is not None for word in found.words])
+
+    def done() -> str:
+        words = [word._asdict() for word in captions.words]
+        return _event("done", text=text_of(captions.words), words=words, duration=round(captions.seconds, 3))
+
+    await socket.send_text(await hearing.workers(done))
+
+
+def _asked(socket: WebSocket) -> tuple[int, str]:
+    rate, kind = socket.query_params.get("sample_rate", "16000"), socket.query_params.get("format", "s16le")
+    if not rate.isdecimal() or len(rate) > 6 or not RATES[0] <= int(rate) <= RATES[1]:
+        raise RequestError(400, f"sample_rate {rate[:20]!r}: expected {RATES[0]} to {RATES[1]}")
+    if kind not in FORMATS:
+        raise RequestError(400, f"format {kind[:20]!r}: expected one of {', '.join(FORMATS)}")
+    return int(rate), kind
+
+
+def _content(message: Any) -> bytes | None:
+    """The bytes of a message; None for the end. Raises RequestError."""
+    if message.get("bytes") is not None:
+        return bytes(message["bytes"])
+    try:
+        asked = parsed(message.get("text") or "")
+    except ValueError:
+        asked = None
+    if not isinstance(asked, dict) or asked.get("type") != "end":
+        raise RequestError(400, 'expected samples as binary messages, or {"type": "end"}')
+    return None
+
+
+async def _tell_words(socket: WebSocket, words: list[Word]) -> None:
+    if words:
+        text = text_of(words)
+        await _tell(socket, "final", text=text, words=[word._asdict() for word in words])
+
+
+async def _tell(socket: WebSocket, kind: str, **content: Any) -> None:
+    await socket.send_text(_event(kind, **content))
+
+
+def _event(kind: str, **content: Any) -> str:
+    return json.dumps({"type": kind, **content}, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""From the bytes of a recording to its transcript, as requests ask for it."""

@@ -1,1 +1,0 @@
-"""Speed and memory beside other implementations and beside what was published."""
