@@ -75,7 +75,6 @@ def trained(steps: int) -> Recognizer:
     return Recognizer(model.eval())
 
 
-@pytest.mark.slow
 def test_a_trained_model_writes_the_same_with_up_to_a_second_of_zeros_beside_as_much_speech():
     recognizer, random = trained(250), np.random.default_rng(9)
     said = [random.choice(WORDS, size=3).tolist() for _ in range(12)]

@@ -53,9 +53,9 @@ def _shapes(language: Language) -> Shapes:
               _IN_NUMBERS + firsts("scale"), "0"),
         shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/", "0"),
         shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ",", "0"),
-        shape("fraction", rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?(?:(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})"
-              rf"(?![\w/])|(?P<sign>[{_PARTS}]))(?:\s?(?P<unit>{units})(?!\w))?",
-              fractions.fraction, f"/{_PARTS}{_SPACES}", f"0{_PARTS}"),
+        shape("fraction", rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?"
+              rf"(?:(?P<top>\d{{1,2}}(?:[.,]\d{{1,2}})?)/(?P<bottom>\d{{1,2}})(?![\w/])|(?P<sign>[{_PARTS}]))"
+              rf"(?:\s?(?P<unit>{units})(?!\w))?", fractions.fraction, f"/.,{_PARTS}{_SPACES}", f"0{_PARTS}"),
         shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", fractions.mixed,
               f"/½{_SPACES}", "0"),
         shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, f"x×{_SPACES}", "0"),

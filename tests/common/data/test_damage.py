@@ -180,7 +180,6 @@ def test_one_file_that_nothing_can_be_read_from_leaves_the_others(tmp_path):
     assert problems[0].startswith(f"{broken}: cannot be read: ")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(40)])
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
 def test_random_damage_of_tables_ends_no_reader_and_changes_no_other_utterance(tmp_path, kind, seeds):

@@ -218,7 +218,6 @@ class Dying(SpeechDataset):
         return SpeechItem(index, f"u{index}" * 20, np.ones(2000 + index, np.float32), list(range(20)))
 
 
-@pytest.mark.slow
 def test_a_worker_killed_at_any_moment_is_one_line(utterances):
     draw = random.Random(1)
     for _ in range(12):

@@ -117,7 +117,6 @@ def test_a_pipe_list_with_the_names_of_its_columns(tmp_path):
     ]
 
 
-@pytest.mark.slow
 def test_a_real_pipe_list():
     utterances = read_manifest(shared("data/digits/manifest.psv")).utterances
     assert (utterances[0].id, utterances[0].text, utterances[0].seconds) == ("0_george_0", "zero", 0.298)

@@ -40,7 +40,6 @@ utterances_ = st.builds(
 )
 
 
-@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(utterances_, max_size=6))
 def test_what_was_put_in_comes_out(tmp_path_factory, utterances):
@@ -186,7 +185,6 @@ def _looks_up(utterances: Utterances, results) -> None:
     results.put(_private_megabytes() - before)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_worker_has_no_objects_of_its_own(ten_million, method):
     context = multiprocessing.get_context(method)
@@ -199,7 +197,6 @@ def test_a_worker_has_no_objects_of_its_own(ten_million, method):
     process.join()
 
 
-@pytest.mark.slow
 def test_ten_million_are_planned_in_seconds_and_two_hundred_megabytes(ten_million):
     before, start = _private_megabytes(), time.process_time()
     utterances = Utterances([Index(ten_million)])

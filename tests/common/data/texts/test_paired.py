@@ -1,5 +1,3 @@
-import pytest
-
 from common.data.texts.paired import pairs
 from common.data.texts.sentences import subset_of
 
@@ -15,13 +13,11 @@ KNOWN = {
 }
 
 
-@pytest.mark.slow
 def test_translations_have_the_gender_the_case_and_the_order_of_german():
     found = dict(pairs(8000))
     assert {english: found[english] for english in KNOWN} == KNOWN
 
 
-@pytest.mark.slow
 def test_no_two_sentences_have_one_translation_and_no_subset_shares_one_with_another():
     found = {subset: pairs(1500, subset=subset) for subset in SUBSETS}
     for subset, own in found.items():

@@ -1,12 +1,11 @@
 import pytest
 
-from benchmarks.vocoders import BenchmarkConfig, main
 from common.benchmark import read_rows
 from common.config import ConfigError
+from fastpitch.vocoders.benchmark import BenchmarkConfig, main
 from tests.fastpitch.vocoders.small import save_hifigan, save_waveglow
 
 
-@pytest.mark.slow
 def test_both_layouts_take_turns_and_the_row_says_how_far_they_are_apart(tmp_path):
     cfg = BenchmarkConfig(
         vocoders=(str(save_hifigan(tmp_path / "a.pt")), str(save_waveglow(tmp_path / "b.pt")), "toy"),

@@ -1,7 +1,7 @@
-"""Latency of exported recognisers beside eager torch.
+"""Latency of exported recognisers beside eager torch: `python -m trt.benchmark configs/jasper/quartznet15x5.toml`.
 
-    python -m benchmarks.trt_inference configs/jasper/quartznet15x5.toml --sides fp32 int8 --seconds 2 16.7
-    python -m benchmarks.trt_inference configs/jasper/digits.toml --checkpoint jasper_best.pt --threads 1
+    python -m trt.benchmark configs/jasper/quartznet15x5.toml --sides fp32 int8 --seconds 2 16.7
+    python -m trt.benchmark configs/jasper/digits.toml --checkpoint jasper_best.pt --threads 1
 
 Exports Jasper or QuartzNet from features on, in each precision, and times ONNX Runtime and torch in turns on the same
 features: `fused` is the network as `jasper.load` runs it, `eager` the same as plain convolutions of torch. OpenVINO
@@ -202,7 +202,7 @@ def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
 
 
 def _command_line(arguments: list[str]) -> BenchmarkConfig:
-    cfg = config.command_line(BenchmarkConfig, arguments, description=__doc__)
+    cfg = config.command_line(BenchmarkConfig, arguments, description=__doc__ or "")
     files = [Path(argument).stem for argument in arguments if argument.endswith(".toml")]
     return replace(cfg, name=cfg.name or (files[-1] if files else ""))
 

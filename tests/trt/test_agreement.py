@@ -2,11 +2,10 @@ import json
 
 import pytest
 
-from benchmarks.trt_agreement import AgreementConfig, main
-from tests.trt.conftest import clips, jasper, once  # noqa: F401  fixtures
+from trt.agreement import AgreementConfig, main
 
 
-def test_words_of_two_files_are_counted_with_and_without_noise(jasper, clips, tmp_path, capsys):  # noqa: F811
+def test_words_of_two_files_are_counted_with_and_without_noise(jasper, clips, tmp_path, capsys):
     model = jasper.with_suffix(".onnx")
     manifest = tmp_path / "test.jsonl"
     lines = [{"audio_filepath": str(clip), "duration": 1.0, "text": "zebra"} for clip in clips[:3]]

@@ -1,7 +1,6 @@
-"""Words of an exported recogniser beside those of another.
+"""Words of an exported recogniser beside those of another: `python -m trt.agreement int8.onnx fp32.onnx test.jsonl`.
 
-    python -m benchmarks.trt_agreement int8.onnx fp32.onnx test.jsonl
-    python -m benchmarks.trt_agreement int8.onnx fp32.onnx test.jsonl --noise_db 10
+    python -m trt.agreement int8.onnx fp32.onnx test.jsonl --noise_db 10
 
 Transcribes recordings with both files, as they are or with white noise, and counts the words of the second that the
 first finds too. Recordings of manifests and corpora have texts, of which both get their word error rate. A row goes to
@@ -9,7 +8,6 @@ benchmarks/results/trt_agreement.jsonl.
 """
 
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -99,5 +97,4 @@ def main(cfg: AgreementConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with config.reported(ModelError, ValueError, OSError):
-        main(config.parse_flags(AgreementConfig, None, sys.argv[1:], description=__doc__))
+    config.run(main, AgreementConfig, __doc__, ModelError, ValueError, OSError)

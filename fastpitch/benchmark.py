@@ -1,7 +1,7 @@
-"""Latency and real-time factor of FastPitch and of every vocoder after it.
+"""Latency and real-time factor of FastPitch and of every vocoder after it: `python -m fastpitch.benchmark`.
 
-    python -m benchmarks.fastpitch_inference --vocoders istft hifigan --batch_sizes 1 4 8 --precisions fp32 bf16
-    python -m benchmarks.fastpitch_inference --fastpitch tts.pt --vocoders hifigan.pt --modes eager compiled graph
+    python -m fastpitch.benchmark --vocoders istft hifigan waveglow --batch_sizes 1 4 8 --precisions fp32 bf16
+    python -m fastpitch.benchmark --fastpitch FastPitch.pt --vocoders hifigan_gen.pt --modes eager compiled graph
 
 Every utterance has 128 symbols and 8.05 s, as in the published tables: the durations are given, because those of random
 weights mean nothing, and speed does not depend on the weights. Single calls from tokens to mel frames, or to samples,
@@ -11,7 +11,6 @@ goes to benchmarks/results/fastpitch_inference.jsonl.
 Shapes: B utterances, T symbols, M mel bins.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.config import ModelConfig
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder
-from fastpitch.speaking.synthesizer import load
 from fastpitch.vocoders.networks.config import HifiganConfig, IstftConfig, WaveglowConfig
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator
@@ -153,6 +151,8 @@ def _rows(
 
 def _model(cfg: BenchmarkConfig, device: torch.device, precision: Precision, mode: Mode) -> FastPitch:
     if cfg.fastpitch is not None:
+        from fastpitch.speaking.synthesizer import load
+
         return accelerate(load(cfg.fastpitch, device=str(device), precision=precision).model, mode)
     torch.manual_seed(cfg.seed)
     with torch.inference_mode(False):  # weights made inside of it cannot tell whether they have changed
@@ -206,5 +206,4 @@ def _speed(times: Timings, seconds: float, memory: int | None) -> Row:
 
 
 if __name__ == "__main__":
-    with config.reported(CheckpointError, VocoderError):
-        main(config.parse_flags(BenchmarkConfig, None, sys.argv[1:], description=__doc__))
+    config.run(main, BenchmarkConfig, __doc__, CheckpointError, VocoderError)

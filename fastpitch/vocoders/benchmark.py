@@ -1,4 +1,4 @@
-"""Seconds of audio per second of every vocoder: `python benchmarks/vocoders.py --vocoders v1 waveglow256`.
+"""Seconds of audio per second of every vocoder: `python -m fastpitch.vocoders.benchmark --vocoders v1 waveglow256`.
 
 A vocoder is the name of a TOML file in configs/hifigan or configs/waveglow, with random weights, or a checkpoint (.pt).
 The layouts of HiFi-GAN and WaveGlow for CPUs are compared with the published networks whose weight normalisation is
@@ -152,4 +152,4 @@ def _audible(generator: Generator) -> Generator:
 
 if __name__ == "__main__":
     with config.reported(CheckpointError):
-        main(config.command_line(BenchmarkConfig, description=__doc__))
+        main(config.command_line(BenchmarkConfig, description=__doc__ or ""))

@@ -1,4 +1,4 @@
-"""Seconds of audio per second of a training run: `python -m benchmarks.wav2vec2_training RUN_DIRECTORY`.
+"""Seconds of audio per second of a training run: `python -m wav2vec2.benchmark.throughput RUN_DIRECTORY`.
 
 Mean over the lines of its log, without the first epochs of its last job. A row goes to
 benchmarks/results/wav2vec2_training.jsonl. (The published "tokens per second" are masked frames in
@@ -6,7 +6,6 @@ pre-training and characters in fine-tuning: another unit.)
 """
 
 import json
-import sys
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -70,5 +69,4 @@ def main(cfg: ThroughputConfig) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with config.reported():
-        main(config.parse_flags(ThroughputConfig, None, sys.argv[1:], description=__doc__))
+    config.run(main, ThroughputConfig, __doc__)

@@ -1,32 +1,20 @@
-"""Speed beside `transformers`, and of hourglasses: `python -m benchmarks.wav2vec2_speed --help`.
-
-    python -m benchmarks.wav2vec2_speed configs/wav2vec2/base.toml --seconds 6.54 --batch_sizes 1 16 --precision bf16
-    python -m benchmarks.wav2vec2_speed configs/wav2vec2/toy.toml --task pretraining --sides ours transformers
-    python -m benchmarks.wav2vec2_speed --task finetuning --sides ours hourglass --batch_sizes 16 --seconds 12.5
-    python -m benchmarks.wav2vec2_speed --task contrast
-
-The sides take turns in one run, and the ratio is the median over the turns. Weights are random; audio is noise unless
-`--audio` names a folder of recordings, of which as many as are needed are cut to `--seconds`. A row per side goes to
-benchmarks/results/wav2vec2_<task>.jsonl. Training is told in seconds of audio per second. (The published "tokens per
-second" are masked frames in pre-training and characters in fine-tuning.) A side that does not fit into the memory of a
-GPU is told and left out.
-"""
+"""Sides of a comparison in turns: their times, their memory, their rows in benchmarks/results/."""
 
 import gc
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.wav2vec2_sides import BenchmarkConfig, Side, Sides, contrastive, finetuning, inference, pretraining
-from common import benchmark, config
+from common import benchmark
 from common.benchmark import Timings
 from common.config import ConfigError
 from common.devices import distributed
 from common.devices.precision import float32_math
+from wav2vec2.benchmark.config import BenchmarkConfig
+from wav2vec2.benchmark.sides import Side, Sides, contrastive, finetuning, inference, pretraining
 from wav2vec2.network.config import ModelConfig
 
 TASKS: dict[str, Callable[[BenchmarkConfig, int, torch.device], Sides]] = {
@@ -133,14 +121,3 @@ def _line(row: Row) -> str:
         f"p50 {row['p50']:.2f} ms, mean {row['mean']:.2f} ms, {row['times_real_time']:.0f} s of audio per s, "
         f"{row['memory_mib']} MiB; {', '.join(told)}"
     )
-
-
-def _command_line(arguments: list[str]) -> BenchmarkConfig:
-    cfg = config.command_line(BenchmarkConfig, arguments, description=__doc__)
-    files = [Path(argument).stem for argument in arguments if argument.endswith(".toml")]
-    return replace(cfg, name=cfg.name or (files[-1] if files else "base"))
-
-
-if __name__ == "__main__":
-    with config.reported():
-        main(_command_line(sys.argv[1:]))

@@ -7,12 +7,13 @@ import pytest
 import soundfile
 import torch
 
-from benchmarks import wav2vec2_sides as benchmark_sides
-from benchmarks import wav2vec2_speed as measure
-from benchmarks.wav2vec2_sides import BenchmarkConfig, Side
 from common.benchmark import Timings
 from common.config import ConfigError
 from tests.wav2vec2.small import small_config
+from wav2vec2.benchmark import measure
+from wav2vec2.benchmark import sides as benchmark_sides
+from wav2vec2.benchmark.config import BenchmarkConfig
+from wav2vec2.benchmark.sides import Side
 
 
 def quick(tmp_path, **options):
@@ -22,7 +23,6 @@ def quick(tmp_path, **options):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "sides"),
     [
@@ -58,7 +58,6 @@ def test_nobody_else_need_take_part(tmp_path, monkeypatch):
     assert [row["side"] for row in measure.main(quick(tmp_path, **wanted))] == ["ours", "hourglass"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["inference", "pretraining", "finetuning"])
 @pytest.mark.parametrize("kind", ["base", "large"])
 def test_several_hourglasses_are_compared_in_one_run(task, kind, tmp_path, capsys):
@@ -100,7 +99,6 @@ def test_each_batch_size_has_its_rows(tmp_path):
     assert [row["batch"] for row in rows] == [1, 3]
 
 
-@pytest.mark.slow
 def test_a_side_that_does_not_fit_into_the_memory_is_told_and_left_out(capsys):
     def too_much():
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from benchmarks import wav2vec2_training as throughput
-from benchmarks.wav2vec2_training import ThroughputConfig
 from common.config import ConfigError
-from tests.wav2vec2.runs import finetune_config, write_corpus
+from tests.wav2vec2.runs import finetune_config
 from wav2vec2 import finetune
+from wav2vec2.benchmark import throughput
+from wav2vec2.benchmark.throughput import ThroughputConfig
 
 SETTINGS = {"model": {"hourglass": ""}, "precision": "bf16", "concat_batches": 1, "update_freq": 1}
 SETTINGS |= {"compile": False, "fsdp": False}
@@ -56,9 +56,7 @@ def test_what_cannot_be_counted_is_told(measured, tmp_path):
         throughput.main(ThroughputConfig(run=tmp_path / "no"))
 
 
-@pytest.mark.slow
-def test_the_log_of_a_run_can_be_counted(tmp_path):
-    corpus = write_corpus(tmp_path / "corpus")
+def test_the_log_of_a_run_can_be_counted(tmp_path, corpus):
     finetune.main(finetune_config(corpus, tmp_path / "run", data={"validation": ()}, max_updates=8, save=False))
     row = throughput.main(ThroughputConfig(run=tmp_path / "run", skip_epochs=1, results=tmp_path))
     assert row["audio_seconds_per_second"] > 0

@@ -1,150 +1,21 @@
-"""Many clients of a server that runs: how long they wait, whether each gets its own answer, how much the server does.
+"""Many clients in one thread, which take little processor time from the server that they ask.
 
-    python -m benchmarks.serving_load http://127.0.0.1:8000 recordings/ --clients 32 --seconds 60
-
-Asks for the transcripts of recordings from many clients at once and compares every answer with the one that its
-recording got alone. All clients are in one thread and take little processor time from the server: requests are bytes
-that are made once; each client is a connection on which one follows the other, without a parser of its own.
+Requests are bytes that are made once; each client is a connection on which one follows the other, without a thread or a
+parser of its own. What is answered is compared as bytes.
 """
 
 import asyncio
-import math
-import os
 import ssl
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tyro.conf import Positional, arg
-
-from common import config
-from common.audio import waveform
-from common.audio.waveform import AudioError
-from common.recognition.inputs import find_recordings
-from trt.client.asking import AGAIN, WAITS, Server, ServerError, content_of, percentile
+from trt.client.asking import AGAIN, WAITS
 
 TIMEOUT = 600.0  # seconds that an answer may take once no request follows
 END_OF_HEAD = b"\r\n\r\n"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadConfig:
-    """Which server is asked, for what, and by how many."""
-
-    url: Annotated[str, Positional, arg(metavar="URL")]
-    """Address of the server."""
-    inputs: Annotated[tuple[Path, ...], Positional, arg(metavar="INPUT")]
-    """Recordings, folders, manifests."""
-    api_key: str = ""
-    """Key to send; by default that of the variable SPEECH_API_KEY."""
-    clients: int = 4
-    """Requests at the same time."""
-    seconds: float = 60.0
-    """Seconds of the measurement."""
-
-    def __post_init__(self) -> None:
-        if self.clients < 1 or self.seconds <= 0:
-            raise ValueError(f"clients = {self.clients}, seconds = {self.seconds:g}: expected above 0")
-
-
-def main(cfg: LoadConfig) -> int:
-    """Prints percentiles; the status is 1 where an answer was wrong or missing. Raises ServerError, AudioError."""
-    items, problems = find_recordings(cfg.inputs)
-    clips = []
-    for item in items:
-        content, name = content_of(item.source)
-        clips.append(ClientClip(content, name, waveform.info(waveform.Held(content, name)).seconds))
-    if problems or not clips:
-        raise ServerError("; ".join(problems) or "no recordings to ask for")
-    key = cfg.api_key or os.environ.get("SPEECH_API_KEY", "")
-    result = measure(cfg.url, clips, key=key, clients=cfg.clients, seconds=cfg.seconds)
-    print("\n".join(result.lines()))
-    return 1 if result.errors or result.wrong else 0
-
-
-class ClientClip(NamedTuple):
-    """A recording to ask for: its bytes, its name, its length in seconds, what is said in it where that is known."""
-
-    content: bytes
-    name: str
-    seconds: float
-    reference: str | None = None
-
-
-class ClientMeasurement(NamedTuple):
-    """What came of it. `wrong`: answers other than the one that the same recording got alone, before."""
-
-    answers: int
-    errors: list[str]
-    wrong: int
-    latencies: list[float]
-    audio_seconds: float
-    took: float
-    cpu_seconds: float = math.nan
-    """Processor time that the server took, with what it runs in its own process; NaN where it does not tell."""
-    client_cpu_seconds: float = 0.0
-    """Processor time that all clients together took."""
-
-    def lines(self) -> list[str]:
-        """The result for people."""
-        waits = ", ".join(f"p{p} {1000 * percentile(self.latencies, p):.0f}" for p in (50, 90, 95, 99))
-        cpu = (
-            ""
-            if math.isnan(self.cpu_ms)
-            else f"; processor time an answer: {self.cpu_ms:.2f} ms, of the clients {self.client_cpu_ms:.2f}"
-        )
-        return [
-            f"{self.answers} answers in {self.took:.1f} s: {len(self.errors)} errors, {self.wrong} wrong",
-            f"latency in ms: {waits}",
-            f"throughput: {self.throughput:.1f} s of audio a second{cpu}",
-            *sorted(set(self.errors))[:5],
-        ]
-
-    @property
-    def cpu_ms(self) -> float:
-        """Processor time of the server per answer, in milliseconds."""
-        return 1000 * self.cpu_seconds / self.answers
-
-    @property
-    def client_cpu_ms(self) -> float:
-        """Processor time of the clients per answer, in milliseconds."""
-        return 1000 * self.client_cpu_seconds / self.answers
-
-    @property
-    def throughput(self) -> float:
-        """Seconds of audio per second."""
-        return self.audio_seconds / self.took
-
-
-def measure(url: str, clips: Sequence[ClientClip], *, key: str, clients: int, seconds: float) -> ClientMeasurement:
-    """Asks for `clips` in turn from `clients` connections, each from another clip on, for `seconds`.
-
-    Raises ServerError where one alone is refused.
-    """
-    alone = Server(url, key=key)
-    expected = [alone.transcribe(clip.content, clip.name, style="text").encode() for clip in clips]
-    requests = [alone.request_bytes(clip.content, clip.name, style="text") for clip in clips]
-    cpu = alone.metric("process_cpu_seconds")
-    found = load(url, requests, expected, clients=clients, seconds=seconds)
-    cpu = alone.metric("process_cpu_seconds") - cpu
-    alone.close()
-    if not found.latencies:
-        raise ServerError(f"{url}: no answer: {found.errors[0] if found.errors else 'the time was too short'}")
-    return ClientMeasurement(
-        answers=len(found.latencies),
-        errors=found.errors,
-        wrong=found.wrong,
-        latencies=found.latencies,
-        audio_seconds=sum(clips[number].seconds for number in found.numbers),
-        took=found.took,
-        cpu_seconds=cpu,
-        client_cpu_seconds=found.cpu_seconds,
-    )
 
 
 class LoadOutcome(NamedTuple):
@@ -299,8 +170,3 @@ def _length(head: bytes) -> int | None:
         if line[:15].lower() == b"content-length:":
             return int(line[15:])
     return None
-
-
-if __name__ == "__main__":
-    with config.reported(ServerError, AudioError, OSError):
-        sys.exit(main(config.parse_flags(LoadConfig, None, sys.argv[1:], description=__doc__)))

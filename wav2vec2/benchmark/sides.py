@@ -1,91 +1,37 @@
-"""Who takes part in `benchmarks/wav2vec2_speed.py`: forward passes, and whole optimiser steps as in training.
+"""Who takes part in a comparison of `wav2vec2.benchmark`: forward passes, and whole optimiser steps as in training.
 
 Shapes: B utterances, N samples, S frames, M masked frames, K distractors.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from random import Random
-from typing import ClassVar, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from common.audio import waveform
-from common.benchmark import USUAL, TimingSettings
 from common.config import ConfigError
 from common.data.loading import SpeechItem
-from common.devices.precision import DTYPES, Precision, autocast, cast_for_inference, grad_scaler
+from common.devices.precision import DTYPES, autocast, cast_for_inference, grad_scaler
 from common.text.vocabulary import is_special
 from common.training.optimizers import build_optimizer
+from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.checkpoints import huggingface
-from wav2vec2.contrastive.masking import MaskConfig, MaskedTargets
+from wav2vec2.contrastive.masking import MaskedTargets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
-from wav2vec2.contrastive.objective import ObjectiveConfig, contrast
-from wav2vec2.contrastive.quantizer import TemperatureConfig
+from wav2vec2.contrastive.objective import contrast
+from wav2vec2.contrastive.reference import published_loss
 from wav2vec2.corpus.batches import FinetuningBatch, FinetuningSet, PretrainingBatch, PretrainingSet, on_device
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
 from wav2vec2.losses import ctc_logits, ctc_losses, gumbel_noise, pretraining_loss
-from wav2vec2.network.config import LearningConfig, ModelConfig
+from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
 from wav2vec2.run_config import SAMPLE_RATE, DataConfig, FinetuneConfig, PretrainConfig
 
 LETTERS_PER_SECOND = 15  # of LibriSpeech
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig(TimingSettings):
-    """A measurement."""
-
-    USUAL: ClassVar = USUAL
-    model: ModelConfig = field(default_factory=ModelConfig)
-    learning: LearningConfig = field(default_factory=LearningConfig)
-    mask: MaskConfig = field(default_factory=MaskConfig)
-    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
-    temperature: TemperatureConfig = field(default_factory=TemperatureConfig)
-    task: Literal["inference", "pretraining", "finetuning", "contrast"] = "inference"
-    """Work that is measured: audio to representations; whole optimiser steps; the contrastive loss and its gradient."""
-    sides: tuple[Literal["ours", "hourglass", "transformers"], ...] = ("ours", "hourglass", "transformers")
-    """Implementations that are compared, except in contrast. A model with an hourglass is compared with none;
-    fine-tuning has no transformers."""
-    hourglass: tuple[str, ...] = ("[2,(8,4),2]",)
-    """Shortenings that are compared, one side each."""
-    batch_sizes: tuple[int, ...] = (1,)
-    """Utterances of a call or, in training, of a sub-batch."""
-    concat_batches: int = 1
-    """Sub-batches of a training step, which go through the network at once."""
-    seconds: float = 10.0
-    """Length of the utterances, in seconds."""
-    audio: Path | None = None
-    """Folder of recordings that are cut to `seconds`; noise without one."""
-    precision: Precision = "fp32"
-    """Arithmetic of the network."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda or cuda:N."""
-    repeats: int = 5
-    """Timed turns."""
-    warmup: int = 1
-    """Untimed turns before the timed ones, besides a first call."""
-    seed: int = 0
-    """Seed of weights, noise and masks."""
-    name: str = ""
-    """Name of the model in the rows; by default that of the TOML file."""
-
-    def __post_init__(self) -> None:
-        if not self.sides:
-            raise ValueError("sides: expected at least one of ours, hourglass, transformers")
-        if not self.batch_sizes or min(*self.batch_sizes, self.concat_batches, self.repeats) < 1:
-            raise ValueError(
-                f"batch_sizes = {self.batch_sizes}, concat_batches = {self.concat_batches}, repeats = {self.repeats}: "
-                "expected above 0"
-            )
-        if self.concat_batches > 1 and self.task not in ("pretraining", "finetuning"):
-            raise ValueError(f"concat_batches = {self.concat_batches}: {self.task} has no sub-batches; leave it out")
-        if not self.seconds > 0 or self.warmup < 0:
-            raise ValueError(f"seconds = {self.seconds}, warmup = {self.warmup}: expected above 0, and at least 0")
 
 
 class Side(NamedTuple):
@@ -189,29 +135,6 @@ def contrastive(cfg: BenchmarkConfig, batch_size: int, device: torch.device) -> 
         return torch.autograd.grad(loss, (context_BMC, targets_BMC))
 
     return {"ours": Side(ours), "published": Side(published)}
-
-
-def published_logits(
-    context_BMC: Tensor, targets_BMC: Tensor, distractors_BMK: Tensor, *, temperature: float
-) -> Tensor:
-    """As published: gather every distractor's vector, then compare by cosine similarity.
-
-    [B, M, 1 + K]: similarities with the target and the distractors; -inf where one of these equals the target.
-    """
-    rows_B11 = torch.arange(len(targets_BMC), device=targets_BMC.device)[:, None, None]
-    wrong_BMKC = targets_BMC[rows_B11, distractors_BMK]
-    candidates_NBMC = torch.cat([targets_BMC.unsqueeze(2), wrong_BMKC], dim=2).permute(2, 0, 1, 3)
-    is_same_KBM = (candidates_NBMC[1:] == targets_BMC).all(-1)
-    logits_NBM = F.cosine_similarity(context_BMC, candidates_NBMC, dim=-1) / temperature
-    logits_NBM = torch.cat([logits_NBM[:1], logits_NBM[1:].masked_fill(is_same_KBM, -torch.inf)])
-    return logits_NBM.permute(1, 2, 0)
-
-
-def published_loss(context_BMC: Tensor, targets_BMC: Tensor, distractors_BMK: Tensor, *, temperature: float) -> Tensor:
-    """InfoNCE, summed over frames."""
-    logits_BMN = published_logits(context_BMC, targets_BMC, distractors_BMK, temperature=temperature)
-    first_Q = torch.zeros(logits_BMN[..., 0].numel(), dtype=torch.long, device=logits_BMN.device)
-    return F.cross_entropy(logits_BMN.flatten(0, 1), first_Q, reduction="sum")
 
 
 def speech(cfg: BenchmarkConfig, utterances: int) -> Tensor:

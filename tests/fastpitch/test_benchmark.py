@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks import fastpitch_inference as benchmark
-from benchmarks.fastpitch_inference import BenchmarkConfig
 from common import benchmark as rows_of
 from common.config import ConfigError
 from common.features import TTS
+from fastpitch import benchmark
+from fastpitch.benchmark import BenchmarkConfig
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import run
 
@@ -97,6 +97,6 @@ def test_options_that_make_no_sense_are_refused(options, message):
 
 def test_a_mistake_is_told_in_one_line(tmp_path, capsys):
     flags = ["--device", "cpu", "--symbols", 10, "--seconds", 0.5, "--repeats", 2, "--batch_sizes", 1]
-    said = run(capsys, "benchmarks.fastpitch_inference", *flags, "--vocoders", "none.pt", "--results", tmp_path)
+    said = run(capsys, "fastpitch.benchmark", *flags, "--vocoders", "none.pt", "--results", tmp_path)
     assert said.status == 2
     assert said.err[0].startswith("error: vocoders: none.pt: no such file")
