@@ -3,7 +3,6 @@
 import re
 import unicodedata
 
-from common.text.english.characters import prepared
 from common.text.english.electronic import MARKS
 from common.text.english.reader import spoken_as
 from common.text.english.say import MONTHS, in_full
