@@ -135,22 +135,20 @@ def _folder(path: Path, files: Sequence[str]) -> Iterator[Found]:
 
 
 def _from_hub(name: str) -> Iterator[Found]:
-    """A data set of the hub: its tars where they are, its Parquet files as copies on this machine."""
-    try:
-        files = stores.files(f"hf://datasets/{name}")
-    except stores.StoreError as error:
-        raise ManifestError(f"{name}: no such file, and no data set of the hub: {error}") from None
-    if not any(file.endswith(".parquet") for file in files):
-        yield from _folder(Path(name), files)
-        return
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    """A data set of the hub: its Parquet files as copies on this machine, else its tars where they are."""
+    from huggingface_hub import HfApi, snapshot_download
 
     try:
-        copy = Path(snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet"))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise ManifestError(f"{name}: cannot be fetched from the hub: {str(error).splitlines()[0]}") from None
-    yield from _other(copy)
+        files = sorted(file.rfilename for file in HfApi().dataset_info(name).siblings or ())
+        has_tables = any(file.endswith(".parquet") for file in files)
+        copy = snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet") if has_tables else ""
+    except Exception as error:  # of the network, by whichever client it has
+        told = str(error).strip().partition("\n")[0]
+        raise ManifestError(f"{name}: no such file, and no data set of the hub: {told}") from None
+    if copy:
+        yield from _other(Path(copy))
+    else:
+        yield from _folder(Path(name), [f"hf://datasets/{name}/{file}" for file in files])
 
 
 class _Tar:
