@@ -189,7 +189,9 @@ def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
     """What short forms may stand there, with and without the dot at their end."""
     found = []
     if short := language.short.match(text, start):
-        goes_on = re.match(r"\s*[\da-z]", text[short.end() : short.end() + 3])  # so that its dot ends no sentence
+        goes_on = re.match(
+            r"\s*(?:[\da-z]|[IVX]{2})", text[short.end() : short.end() + 4]
+        )  # so that its dot ends no sentence
         for written in (short[0],) if goes_on else dict.fromkeys((short[0], short[0].rstrip("."))):
             readings = language.shorts.get(written.replace(" ", ""))
             if readings and _may_stand(text, start, start + len(written), readings[0].parts[0], language):
