@@ -4,6 +4,7 @@ Shapes: S encoder frames, V classes.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from common.recognition.decoding import DecodingOptions
 from common.text.pieces import Pieces
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import Heard, SearchOptions
+
+BEAM = 4
+"""Sequences that a search keeps where options ask for one and not for how many."""
 
 
 class Identified(NamedTuple):
@@ -31,6 +35,10 @@ class HeardFrames(NamedTuple):
     counts: list[int]
     log_probs: list[np.ndarray]
     """[S, V] by the CTC head, of each; none where there is no such head."""
+
+    def some(self, rows: Sequence[int]) -> "HeardFrames":
+        """Those of some stretches."""
+        return HeardFrames(*([own[row] for row in rows] if own else [] for own in self))
 
 
 class CtcFrames(NamedTuple):
