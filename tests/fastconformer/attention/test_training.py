@@ -310,19 +310,23 @@ def test_scores_of_a_beam_have_a_share_of_ctc_but_of_translations(corpus, tmp_pa
     encoded = asr.encode(torch.randn(2, 80, 150, generator=torch.Generator().manual_seed(0)), torch.tensor([150, 90]))
     log_probs_BSV = asr.ctc_log_probs(encoded.encoded_BSC)
     options = {"prompt": asr.prompt("en"), "beam": 3, "n_best": 3}
-    for row, found in enumerate(asr.decode(*encoded, **options)):
+    for row, best in enumerate(asr.decode(*encoded, **options, ctc_weight=0.6)):
         few = log_probs_BSV[row : row + 1, : encoded.frames_B[row]]
-        expected = {}
-        for one in (found, *found.alternatives):
+        ranked = [best, *best.alternatives]
+        for one in ranked:
             labels = torch.tensor([one.labels])
             lengths = torch.tensor([few.shape[1]]), torch.tensor([len(one.labels)])
             loss = torch.nn.functional.ctc_loss(
                 few.mT.permute(2, 0, 1), labels, *lengths, blank=asr.pieces.blank, reduction="none"
             )
-            expected[tuple(one.labels)] = 0.4 * one.score - 0.6 * loss.item()
-        best = asr.decode(*encoded, **options, ctc_weight=0.6)[row]
-        ranked = [best, *best.alternatives]
-        assert {tuple(one.labels): one.score for one in ranked} == pytest.approx(expected, rel=1e-4)
+            tokens = [*asr.prompt("en"), *one.labels, asr.pieces.end]
+            follows_LV = asr.attention_log_probs(
+                encoded.encoded_BSC[row : row + 1], encoded.frames_B[row : row + 1],
+                torch.tensor([tokens[:-1]]), torch.tensor([len(tokens) - 1]),
+            )[0]  # fmt: skip
+            own = list(range(len(tokens) - len(one.labels) - 2, len(tokens) - 1))
+            attended = float(follows_LV[own, tokens[own[0] + 1 :]].sum())
+            assert one.score == pytest.approx(0.4 * attended - 0.6 * loss.item(), rel=1e-4)
         assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
     to_german = {**options, "prompt": asr.prompt("en", "de")}
     assert asr.decode(*encoded, **to_german, ctc_weight=0.6) == asr.decode(*encoded, **to_german)
