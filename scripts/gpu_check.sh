@@ -32,7 +32,7 @@ quartznet=configs/jasper/quartznet15x5.toml
 latency="-m jasper.benchmark %s --device cuda --precisions fp16 bf16 --modes eager fused graph"
 # The published settings: 6.54 s of audio; 8 sub-batches of 1.4 M samples (87.5 s) in pre-training, 3.2 M (200 s) in
 # fine-tuning, as on one GPU of 80 GB.
-wav2vec2="-m benchmarks.wav2vec2_speed configs/wav2vec2/%s.toml --device cuda --sides ours"
+wav2vec2="-m wav2vec2.benchmark configs/wav2vec2/%s.toml --device cuda --sides ours"
 transcribing="--batch_sizes 1 16 --seconds 6.54 --warmup 5 --repeats 30"
 shortenings="[2,(8,2),2] [2,(8,3),2] [2,(8,4),2] [2,(8,6),2]"
 
@@ -55,7 +55,7 @@ steps=(
   "training|90|-m jasper.benchmark $jasper --device cuda --task training --batch_sizes 64 --seconds 16.7 --precisions bf16 --grad_accumulation 1 --repeats 10"
   "latency|150|${latency/\%s/$jasper} --batch_sizes 1 2 4 8 16 --seconds 2 7 16.7"
   "quartznet|50|${latency/\%s/$quartznet} --batch_sizes 1 16 --seconds 2 16.7 --parts network"
-  "fastpitch|150|-m benchmarks.fastpitch_inference --device cuda --precisions fp16 bf16 --modes eager graph --vocoders hifigan waveglow --batch_sizes 1 4 8"
+  "fastpitch|150|-m fastpitch.benchmark --device cuda --precisions fp16 bf16 --modes eager graph --vocoders hifigan waveglow --batch_sizes 1 4 8"
   "wav2vec2|45|${wav2vec2/\%s/base} hourglass --precision bf16 $transcribing"
   "wav2vec2_fp16|35|${wav2vec2/\%s/base} hourglass --precision fp16 $transcribing"
   "wav2vec2_large|40|${wav2vec2/\%s/large} --precision bf16 $transcribing"

@@ -151,6 +151,7 @@ class ServeConfig:
 def main(cfg: ServeConfig) -> int:
     """Serves until a signal ends it; returns the exit status. Raises what models raise that cannot be loaded."""
     gateway = build(cfg)
+    gc.collect()
     gc.freeze()  # what stays is not looked through again and again, which stops all threads
     sys.setswitchinterval(SWITCH_SECONDS)
     return asyncio.run(until_signal(gateway, cfg))

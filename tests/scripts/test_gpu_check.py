@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.wav2vec2_sides import BenchmarkConfig
 from common import config
+from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.network.config import HourglassConfig
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -202,7 +202,7 @@ def test_the_benchmarks_of_wav2vec2_get_flags_that_they_know(gpu_machine):
     configs = []
     for line in gpu_machine.runs():
         module, *flags = line.removeprefix("-m ").split()
-        assert module == "benchmarks.wav2vec2_speed"
+        assert module == "wav2vec2.benchmark"
         toml, flags = flags[0], flags[1:]
         assert flags[:2] == ["--device", "cuda"]
         default = config.load(BenchmarkConfig, SCRIPTS.parent / toml)

@@ -34,7 +34,6 @@ def all_kernels() -> list[tuple[NativeLibrary, str]]:
     return [one for one in named if os.environ.get("NIGHTLY") or any(hot in one[1] for hot in HOT)]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @needs_nvrtc
 @needs_compiler
