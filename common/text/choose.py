@@ -227,7 +227,7 @@ class Chooser:
         self._where: dict[tuple[str, ...], tuple[int, ...]] = {}
 
     def _total(self, features: Iterable[str]) -> int:
-        return sum(map(self._rows.get, features, repeat(0)))  # type: ignore[arg-type]
+        return sum(map(self._rows.get, features, repeat(0)))
 
     def _packed(self, row: Row) -> int:
         return sum(weight << 16 * self._places[part] for part, weight in row.items())
