@@ -15,6 +15,7 @@ logits once and write the gradient once. Lengths are on the device for us and fo
 import argparse
 import random
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -128,6 +129,8 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=20, help="turns of every comparison (default 20)")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit(f"error: this torch ({torch.__version__}) sees no CUDA device")
     bandwidth = copy_bandwidth(options.repeats)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, median of {options.repeats}, microseconds")
     print(f"copying a gigabyte: {bandwidth / 1e12:.2f} TB/s read and written")

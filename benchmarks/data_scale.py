@@ -28,7 +28,7 @@ import torch
 from common.audio import waveform
 from common.benchmark import RESULTS, append_row
 from common.data.batching import BATCHES_OF_WINDOW, bucketed_batches
-from common.data.index import _HEADER, MAGIC, RECORD, VERSION, Index
+from common.data.lists.index import _HEADER, MAGIC, RECORD, VERSION, Index
 from common.data.loading import SpeechDataset, batch_loader
 from common.data.manifest import Utterances, read_manifest
 from common.data.shards.writing import write

@@ -7,6 +7,7 @@ such a page what is off: a time far above the expected one is a fault of ours, o
 """
 
 import argparse
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -20,6 +21,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from common import config
+from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.network import AttentionDecoder
+from fastconformer.attention.step import Attention, TorchStep, halved
 from fastconformer.config import Config as FastConformerConfig
 from fastconformer.network.model import Model
 from fastpitch.vocoders.networks.config import HifiganConfig
@@ -162,11 +166,11 @@ def kernels() -> list[Work]:
         # Logits read twice, the gradient written; six planes of 12 bytes written, read by the walks and the gradient.
         return ours(name, 5, 4 * 3 * cells * outputs + 12 * 6 * 3 * cells, 25 * cells * outputs + 200 * cells)
 
-    def step(batch: int, hidden: int, joint: int, classes: int) -> Work:
+    def step(batch: int, hidden: int, joint: int, classes: int, precision: str = "") -> Work:
         weights = 4 * hidden * hidden + hidden * joint + joint * classes
-        name = f"greedy transducer, a step of B {batch}, H {hidden}, J {joint}, V {classes}"
+        name = f"greedy transducer, a step of B {batch}, H {hidden}, J {joint}, V {classes}{precision}"
         # Weights are read once for eight utterances, mostly from the second cache.
-        return ours(name, 4, 4 * weights * -(-batch // 8), 2 * weights * batch)
+        return ours(name, 4, (2 if precision else 4) * weights * -(-batch // 8), 2 * weights * batch)
 
     def greedy(frames: int, batch: int, classes: int) -> Work:
         name = f"greedy CTC, T {frames}, B {batch}, V {classes}"
@@ -182,7 +186,24 @@ def kernels() -> list[Work]:
         step(1, 640, 640, 1030),
         step(32, 640, 640, 1030),
         step(128, 640, 640, 8198),
+        step(1, 640, 640, 1030, ", matrices in bf16"),
+        step(128, 640, 640, 8198, ", matrices in bf16"),
+        attention_step(AttentionConfig(layers=8, classes=16384)),
     ]
+
+
+def attention_step(cfg: AttentionConfig, tokens: int = 32, seen: int = 260) -> Work:
+    """A step of an attention decoder in bf16, a token a text, each of which attends to `seen` frames and tokens."""
+    with torch.device("meta"), torch.no_grad(), warnings.catch_warnings(action="ignore"):
+        step = TorchStep(halved(AttentionDecoder(cfg, cfg.width, cfg.classes).eval(), "bf16"))
+        numbers_N = torch.zeros(tokens, dtype=torch.int64)
+        by_kernel = Attention(*(2 * [lambda layer, query_NHW: query_NHW.flatten(1)]))
+        with Counting() as counts:
+            step.logits(numbers_N, numbers_N, numbers_N, numbers_N, by_kernel)
+    keys_values = 2 * cfg.layers * tokens * seen * cfg.width
+    name = f"attention decoder in bf16, a step of {tokens} texts, {cfg.layers} x {cfg.width}, V {cfg.classes}"
+    moved, launches = counts.bytes + 2 * keys_values, counts.launches + 2 * cfg.layers
+    return Work(name, launches, moved, counts.operations + 2 * keys_values, is_half=True)
 
 
 TEXT = """# What GPUs should need
@@ -201,11 +222,12 @@ reach half to four fifths of the limits. What others published is theirs, with t
 
 {networks}
 
-## Kernels of this repository, float32
+## Kernels and steps of this repository, float32 where nothing is said
 
 A step of the greedy transducer is three launches, and one for each layer of the LSTM; every 16 steps the host looks
-whether all is decoded, and nothing else waits. The tests of the emulated kernels count launches, allocations and
-waits, and hold them to bounds.
+whether all is decoded, and nothing else waits. Steps of both decoders are CUDA graphs: one launch for 16 steps of a
+transducer, and one for a step of an attention decoder. The tests of the emulated kernels count launches, allocations
+and waits, and hold them to bounds.
 
 {kernels}
 """

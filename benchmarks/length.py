@@ -27,7 +27,7 @@ import torch
 
 from common.audio import waveform
 from common.benchmark import RESULTS, Timings, append_row, read_rows, spread
-from common.data.sentences import sentences
+from common.data.texts.sentences import sentences
 
 RECOGNISERS = ("jasper", "wav2vec2", "fastconformer")
 RATE = 16_000

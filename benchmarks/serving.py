@@ -7,31 +7,32 @@ minute, in turns with the same work without a server; captions of a recording as
 a sentence. Everything stays on 127.0.0.1, on one thread of the network.
 """
 
-import functools
 import json
 import statistics
 import sys
-import threading
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import torch
 from tyro.conf import Positional, arg
 
-from benchmarks.serving_load import ClientClip, ClientMeasurement, measure
 from benchmarks.serving_soak import clips_of, running
 from common import config
-from common.audio import waveform
-from common.audio.waveform import AudioError
 from common.benchmark import append_row
 from common.data.manifest import Utterance
 from common.recognition.inputs import find_recordings
-from trt.client.asking import Server, ServerError, percentile
-from trt.client.streaming import captions, in_real_time
-from trt.runtime import loading
+from trt.client.asking import ServerError, percentile
+from trt.client.measuring import (
+    ClientClip,
+    ClientMeasurement,
+    Offline,
+    measure,
+    measure_live,
+    measure_speech,
+    merged,
+    offline,
+)
 
 What = Literal["one", "many", "captions", "speech"]
 TURNS = 4  # of a server's clients and of the same work without a server
@@ -108,94 +109,6 @@ def main(cfg: ServingConfig) -> int:
         _row(cfg, "first sound of a sentence", firsts, answers=len(firsts))
         _row(cfg, "last sound of a sentence", lasts, answers=len(lasts))
     return 1 if wrong else 0
-
-
-def merged(parts: Sequence[ClientMeasurement]) -> ClientMeasurement:
-    """Several results as one."""
-    return ClientMeasurement(
-        answers=sum(part.answers for part in parts),
-        errors=[error for part in parts for error in part.errors],
-        wrong=sum(part.wrong for part in parts),
-        latencies=[latency for part in parts for latency in part.latencies],
-        audio_seconds=sum(part.audio_seconds for part in parts),
-        took=sum(part.took for part in parts),
-        cpu_seconds=sum(part.cpu_seconds for part in parts),
-        client_cpu_seconds=sum(part.client_cpu_seconds for part in parts),
-    )
-
-
-def measure_speech(url: str, text: str, *, key: str, clients: int, seconds: float) -> tuple[list[float], list[float]]:
-    """Seconds until the first sound of a text, and until its last, from `clients` at a time. Raises ServerError."""
-    firsts: list[float] = []
-    lasts: list[float] = []
-    problems: list[ServerError] = []
-    ends = time.monotonic() + seconds
-
-    def ask() -> None:
-        server = Server(url, key=key)
-        while time.monotonic() < ends and not problems:
-            began, first = time.monotonic(), 0.0
-            try:
-                for _ in server.speak(text, response_format="pcm"):
-                    first = first or time.monotonic() - began
-            except ServerError as error:
-                problems.append(error)
-                return
-            firsts.append(first)
-            lasts.append(time.monotonic() - began)
-
-    _in_parallel([ask] * clients)
-    if problems:
-        raise problems[0]
-    return firsts, lasts
-
-
-def measure_live(url: str, paths: Sequence[Path], *, key: str, clients: int) -> list[float]:
-    """Seconds from the end of every word to its being final, with a recording by each client. Raises ServerError."""
-    delays: list[float] = []
-    problems: list[Exception] = []
-
-    def follow(path: Path) -> None:
-        try:
-            delays.extend(captions(url, in_real_time(path), key=key).delays)
-        except (ServerError, AudioError) as error:
-            problems.append(error)
-
-    _in_parallel([functools.partial(follow, paths[i % len(paths)]) for i in range(clients)])
-    if problems:
-        raise ServerError(str(problems[0]))
-    return delays
-
-
-def _in_parallel(jobs: Sequence[Callable[[], None]]) -> None:
-    threads = [threading.Thread(target=job) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-class Offline(NamedTuple):
-    """What a recogniser does without a server: seconds of audio a second, processor time of a recording."""
-
-    throughput: float
-    cpu_ms: float
-
-
-def offline(model: Path, clips: Sequence[ClientClip], *, batch_size: int, seconds: float, threads: int = 0) -> Offline:
-    """What `trt.run` does in this process with the same clips, from their bytes on."""
-    asr = loading.load(model, threads=threads)
-    heard, count, began, cpu = 0.0, 0, time.monotonic(), time.process_time()
-    while time.monotonic() - began < seconds:
-        several = [clip for clip in clips for _ in range(max(1, 32 // len(clips)))]
-        samples = [
-            waveform.read(waveform.Held(clip.content, clip.name), sample_rate=asr.sample_rate).samples
-            for clip in several
-        ]
-        list(asr.stream(samples, batch_size=batch_size))
-        heard += sum(clip.seconds for clip in several)
-        count += len(several)
-    return Offline(heard / (time.monotonic() - began), 1000 * (time.process_time() - cpu) / count)
 
 
 def _in_turns(cfg: ServingConfig, url: str, clips: list[ClientClip]) -> tuple[ClientMeasurement, Offline]:

@@ -30,12 +30,12 @@ import torch
 from tyro.conf import Positional, arg
 
 from benchmarks.serving_attacks import ATTACKS, attack
-from benchmarks.serving_load import ClientClip, ClientMeasurement, measure
 from common import config
 from common.audio import waveform
 from common.benchmark import append_row
 from common.recognition.inputs import find_recordings
 from trt.client.asking import ServerError, content_of, percentile
+from trt.client.measuring import ClientClip, ClientMeasurement, measure
 from trt.serving.admission.limits import TRIM_SECONDS, Limits
 
 LOOKS = 12  # at the memory, that are written down

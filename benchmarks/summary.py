@@ -57,26 +57,26 @@ LINES = [
         ratio="times_faster_than_plain",
         where={"vocoder": "v1", "mode": "fused", "precision": "fp32", "batch": 1, "seconds_of_audio": 8.046},
         shape="{:.1f}×",
-        command="python benchmarks/vocoders.py --vocoders v1",
+        command="python -m fastpitch.vocoders.benchmark --vocoders v1",
     ),
     Line(
         what="wav2vec 2.0 Base, 10 s of audio", against="transformers", table="wav2vec2_inference", shape="{:.2f}×",
         where={"config": "base", "side": "ours", "seconds_of_audio": 10.0, "precision": "fp32", "batch": 1},
-        other={"side": "transformers"}, command="python -m benchmarks.wav2vec2_speed configs/wav2vec2/base.toml",
+        other={"side": "transformers"}, command="python -m wav2vec2.benchmark configs/wav2vec2/base.toml",
     ),
     Line(
         what="contrastive loss of pre-training", against="gather and cosine, as published", table="wav2vec2_contrast",
         where={"config": "base", "side": "ours", "batch": 6}, other={"side": "published"},
-        command="python -m benchmarks.wav2vec2_speed configs/wav2vec2/base.toml --task contrast --batch_sizes 6",
+        command="python -m wav2vec2.benchmark configs/wav2vec2/base.toml --task contrast --batch_sizes 6",
     ),
     Line(
         what="FastPitch, 128 symbols", against="real time", table="fastpitch_inference",
         ratio="times_real_time", where={"what": "FastPitch", "batch": 1, "mode": "eager"},
-        command="python -m benchmarks.fastpitch_inference",
+        command="python -m fastpitch.benchmark",
     ),
     Line(
         what="FastPitch and the light vocoder", against="real time", table="fastpitch_inference",
         ratio="times_real_time", where={"what": "FastPitch + istft", "batch": 1, "mode": "eager"},
-        command="python -m benchmarks.fastpitch_inference --vocoders istft",
+        command="python -m fastpitch.benchmark --vocoders istft",
     ),
 ]  # fmt: skip

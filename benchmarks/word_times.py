@@ -20,7 +20,7 @@ import torch
 import fastpitch
 from common.audio import espeak
 from common.benchmark import append_row
-from common.data.sentences import sentences
+from common.data.texts.sentences import sentences
 from fastpitch.speaking import times
 
 HOP = 110  # samples: 5 ms

@@ -12,7 +12,8 @@ from fastconformer.hypotheses import PieceHypothesis
 
 if TYPE_CHECKING:
     from common.recognition.transcripts import Transcript, Word
-    from fastconformer.hearing.streaming import Pool, Session, Update
+    from fastconformer.hearing.sessions import Session, Update
+    from fastconformer.hearing.streaming import Pool
     from fastconformer.recognizer import Recognizer, load
     from fastconformer.transducer.decoder import Decoder, DecoderOptions, DecoderState
     from fastconformer.transducer.loss.fused_loss import joint_loss
@@ -24,7 +25,8 @@ _MODULES = {
     "fastconformer.transducer.loss.fused_loss": ("joint_loss",),
     "fastconformer.transducer.loss.losses": ("rnnt_loss", "tdt_loss"),
     "fastconformer.recognizer": ("Recognizer", "load"),
-    "fastconformer.hearing.streaming": ("Pool", "Session", "Update"),
+    "fastconformer.hearing.sessions": ("Session", "Update"),
+    "fastconformer.hearing.streaming": ("Pool",),
 }
 
 

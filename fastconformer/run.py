@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common.data.keeping import counted
+from common.data.lists.keeping import counted
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import ManifestError, Utterances
 from common.features import LogMel

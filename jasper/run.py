@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from common.data.keeping import counted
+from common.data.lists.keeping import counted
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterances
 from common.features import LogMel

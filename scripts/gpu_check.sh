@@ -11,10 +11,10 @@
 # that search gains (cudnn_benchmark), recognition's copies beside the next batch, FSDP in bf16 on two GPUs. Without a GPU it
 # says so and exits with 0. Where a command may take ten minutes at most, four do it all, one right after the other,
 # since the tests need what the first one builds:
-#   bash scripts/gpu_check.sh build transducer_build memcheck racecheck optim features
+#   bash scripts/gpu_check.sh build transducer_build attention_build memcheck racecheck optim features
 #   bash scripts/gpu_check.sh tests ctc training quartznet
 #   bash scripts/gpu_check.sh trainings
-#   bash scripts/gpu_check.sh latency fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
+#   bash scripts/gpu_check.sh latency decoders fastpitch wav2vec2 wav2vec2_fp16 wav2vec2_large pretraining finetuning
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 
@@ -32,28 +32,30 @@ quartznet=configs/jasper/quartznet15x5.toml
 latency="-m jasper.benchmark %s --device cuda --precisions fp16 bf16 --modes eager fused graph"
 # The published settings: 6.54 s of audio; 8 sub-batches of 1.4 M samples (87.5 s) in pre-training, 3.2 M (200 s) in
 # fine-tuning, as on one GPU of 80 GB.
-wav2vec2="-m benchmarks.wav2vec2_speed configs/wav2vec2/%s.toml --device cuda --sides ours"
+wav2vec2="-m wav2vec2.benchmark configs/wav2vec2/%s.toml --device cuda --sides ours"
 transcribing="--batch_sizes 1 16 --seconds 6.54 --warmup 5 --repeats 30"
 shortenings="[2,(8,2),2] [2,(8,3),2] [2,(8,4),2] [2,(8,6),2]"
 
 sanitizer="compute-sanitizer --error-exitcode 1 --target-processes all --tool"
-kernels="-m pytest -q -m gpu tests/ctc/test_cuda.py tests/fastconformer/test_cuda.py"
+kernels="-m pytest -q -m gpu tests/ctc/test_cuda.py tests/fastconformer/test_cuda.py tests/fastconformer/attention/test_cuda.py"
 
 # name | limit in seconds | arguments of python, or a command of compute-sanitizer
 steps=(
-  "build|110|-m ctc.build --cuda present"
+  "build|90|-m ctc.build --cuda present"
   "transducer_build|30|-m fastconformer.transducer.build --cuda present"
+  "attention_build|15|-m fastconformer.attention.build --cuda present"
   "memcheck|180|$sanitizer memcheck $python $kernels"
   "racecheck|180|$sanitizer racecheck $python $kernels"
   "tests|240|-m pytest -m gpu ${gpu_tests[*]}"
   "trainings|560|-m pytest -m gpu tests/device/test_cuda.py"
   "ctc|200|-m benchmarks.ctc_cuda"
-  "optim|60|benchmarks/optim.py"
+  "decoders|40|-m benchmarks.decoders_cuda"
+  "optim|45|benchmarks/optim.py"
   "features|30|benchmarks/features.py"
   "training|90|-m jasper.benchmark $jasper --device cuda --task training --batch_sizes 64 --seconds 16.7 --precisions bf16 --grad_accumulation 1 --repeats 10"
   "latency|150|${latency/\%s/$jasper} --batch_sizes 1 2 4 8 16 --seconds 2 7 16.7"
   "quartznet|50|${latency/\%s/$quartznet} --batch_sizes 1 16 --seconds 2 16.7 --parts network"
-  "fastpitch|150|-m benchmarks.fastpitch_inference --device cuda --precisions fp16 bf16 --modes eager graph --vocoders hifigan waveglow --batch_sizes 1 4 8"
+  "fastpitch|150|-m fastpitch.benchmark --device cuda --precisions fp16 bf16 --modes eager graph --vocoders hifigan waveglow --batch_sizes 1 4 8"
   "wav2vec2|45|${wav2vec2/\%s/base} hourglass --precision bf16 $transcribing"
   "wav2vec2_fp16|35|${wav2vec2/\%s/base} hourglass --precision fp16 $transcribing"
   "wav2vec2_large|40|${wav2vec2/\%s/large} --precision bf16 $transcribing"
@@ -103,12 +105,12 @@ copy_rows() {
   done
 }
 
-# slow_rows: lines for rows measured here that are slower than what they are compared with.
-slow_rows() {
+# compared [--published]: lines for rows measured here that are slower than what they are compared with, or beside published ones.
+compared() {
   local file
   for file in benchmarks/results/*.jsonl; do
     [ ! -e "$file" ] || tail -n "+$((${rows_before[$file]:-0} + 1))" "$file"
-  done | "$python" scripts/gpu_slow.py || true
+  done | "$python" scripts/gpu_slow.py "$@" || true
 }
 
 # run_step NAME LIMIT ARGUMENTS: adds a line to the summary.
@@ -139,7 +141,8 @@ for step in "${steps[@]}"; do
 done
 echo "gpu_check: docs/gpu_model.md says what A100, H100 and L4 should need, beside published times"
 printf '%s\n' "gpu_check:" "${summary[@]}"
-slow="$(slow_rows)"
+compared --published
+slow="$(compared)"
 [ -z "$slow" ] || printf '%s\n' "slower than what it is compared with:" "$slow"
 if [ $failed = 1 ] || [ -n "$slow" ]; then
   echo "to report: the lines above, what the failed steps printed, the output of nvidia-smi, and $("$python" -c \

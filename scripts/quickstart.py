@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from common import config
 from common.config import ConfigError
 from common.data.manifest import Utterance
-from common.data.sentences import Language
 from common.data.synthetic import SyntheticConfig, build_librispeech
+from common.data.texts.sentences import Language
 
 # What needs torch is imported where it is used: every process that speaks the corpora imports this file.
 if TYPE_CHECKING:

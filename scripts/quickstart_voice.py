@@ -16,8 +16,8 @@ import fastpitch
 from common import config
 from common.audio import waveform
 from common.config import ConfigError
-from common.data.sentences import Language, sentences
 from common.data.synthetic import SyntheticConfig, build_ljspeech
+from common.data.texts.sentences import Language, sentences
 from common.recognition.metrics import ErrorCount, character_errors
 from common.runs import checkpoint
 from common.runs.report_page import Number

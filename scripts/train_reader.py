@@ -23,13 +23,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
 from common.text.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings, named_words
 from common.text.english import reader
+from common.text.english.characters import prepared
 from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.european import language as european
 from common.text.european import reader as european_reader
 from common.text.mandarin import reader as mandarin
 from common.text.mandarin.say import TABLES as MANDARIN_TABLES
-from common.text.normalize import in_ascii, prepared
+from common.text.normalize import in_ascii
 from common.text.spoken import without_reading
 from common.text.token import Following, proposed
 

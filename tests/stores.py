@@ -111,7 +111,9 @@ class _Hub(_Proxy):
             if kind == "paths-info":
                 names = urllib.parse.parse_qs(body.decode()).get("paths", [])
                 return self.told([self.described(root / name) for name in names if (root / name).exists()])
-            return self.told({"id": "me/corpus", "sha": "0" * 40, "siblings": [], "private": False, "tags": []})
+            names = [file.relative_to(root).as_posix() for file in sorted(root.rglob("*")) if file.is_file()]
+            about = {"id": "me/corpus", "sha": "0" * 40, "private": False, "tags": []}
+            return self.told(about | {"siblings": [{"rfilename": name} for name in names]})
         file = root / found.partition("/resolve/main/")[2]
         if not file.is_file() or of_repository:
             return self.told(None)

@@ -14,6 +14,7 @@ LINES = 6
 # schema and help (docs/architecture.md); signatures with their docstrings, which are alike where the same is asked.
 ARGUED = {
     ("fastconformer/train.py", "jasper/train.py"): "each `main` shows the whole of its training on one page",
+    ("fastpitch/train.py", "jasper/train.py"): "likewise",
     ("fastpitch/inference.py", "trt/speak.py"): "what a phrase says, handed to two methods of two packages",
 }
 
@@ -58,7 +59,6 @@ def copies(files: dict[str, str], length: int = LINES) -> dict[tuple[str, str], 
     return found
 
 
-@pytest.mark.slow
 def test_no_block_is_written_in_two_packages_but_those_argued_for():
     paths = [path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")]
     found = copies({str(path.relative_to(REPOSITORY)): path.read_text() for path in paths})
@@ -98,7 +98,6 @@ EVERYWHERE = {
 }
 
 
-@pytest.mark.slow
 def test_a_public_class_name_means_one_thing():
     places = defaultdict(list)
     for package in (*PACKAGES[:-1], "speech"):

@@ -139,7 +139,6 @@ def semitones(found_N: np.ndarray, other: np.ndarray) -> float:
     return float(np.median(12 * np.log2(hertz_T[:frames][is_voiced_T] / other_T[:frames][is_voiced_T])))
 
 
-@pytest.mark.slow
 def test_controls_of_the_trained_voice(trained, caplog):
     tts, voice = trained
     assert_levels_and_durations(tts, voice)

@@ -102,7 +102,6 @@ def hostile(folder, tmp_path_factory) -> tuple[Path, list[str]]:
     return both, [*names, "dangling.wav", "round.wav", "pipe.wav"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_forty_transcripts_are_those_without_the_ten(kind, folder, hostile, tmp_path, capsys):
     toy = save_toy(kind, tmp_path / "toy.pt")

@@ -41,7 +41,6 @@ OPTIONS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recordings, name, monkeypatch):
     kind, model = asr
@@ -60,7 +59,6 @@ def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recording
         assert [w.confidence for w in part.words] == pytest.approx([w.confidence for w in other.words], abs=2e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_long_recording_that_breaks_off_costs_itself(kind, tmp_path, recordings, monkeypatch):
     model = importlib.import_module(f"{kind}.recognizer").load(save_toy(kind, tmp_path / "toy.pt"), device="cpu")
@@ -79,7 +77,6 @@ def one_and_ninety_minutes(tmp_path_factory) -> list[Path]:
     return [long_recordings.write_recording(folder / f"{minutes}.flac", minutes * 60) for minutes in (1, 90)]
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)

@@ -39,9 +39,10 @@ RUNS = {
     "fastpitch.train": "fastpitch.acoustic.config.Config",
     "wav2vec2.pretrain": "wav2vec2.pretrain.PretrainConfig",
     "wav2vec2.finetune": "wav2vec2.finetune.FinetuneConfig",
-    "benchmarks.wav2vec2_speed": "benchmarks.wav2vec2_sides.BenchmarkConfig",
+    "wav2vec2.benchmark": "wav2vec2.benchmark.config.BenchmarkConfig",
     "fastconformer.train": "fastconformer.config.Config",
     "jasper.benchmark": "jasper.benchmark.BenchmarkConfig",
+    "fastpitch.vocoders.benchmark": "fastpitch.vocoders.benchmark.BenchmarkConfig",
 }
 
 

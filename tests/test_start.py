@@ -4,8 +4,6 @@ import ast
 import subprocess
 import sys
 
-import pytest
-
 from tests.toys import KINDS, save_toy
 from tests.training import REPOSITORY
 
@@ -36,7 +34,6 @@ def test_an_old_python_gets_as_far_as_the_line_about_it():
         assert not [each for each in found if "|" in ast.unparse(each)]
 
 
-@pytest.mark.slow
 def test_neither_loading_nor_training_imports_the_compiler_of_torch(tmp_path):
     """It takes more than a second, longer than all else before the first transcript."""
     toys = [save_toy(kind, tmp_path / f"{kind}.pt") for kind in KINDS]

@@ -18,6 +18,7 @@ import torch
 
 from common import config
 from common.config import ConfigError
+from common.data.manifest import ManifestError
 from common.runs import checkpoint, logging
 from common.runs.checkpoint import CheckpointError
 from common.training.course import EveryConfig
@@ -345,6 +346,14 @@ def test_other_data_than_a_run_was_begun_with_are_refused_unless_accepted(comman
     assert command.module.main(accepted).step == 3
     assert any(event.startswith("data changed: ") for event in events(cfg.output_dir))
     assert command.module.main(cfg).step == STEPS  # from now on these are its data
+
+
+def test_no_data_is_an_error_that_says_what_to_name(command, tmp_path):
+    cfg = command.config(tmp_path, tmp_path / "run")
+    with pytest.raises(
+        ManifestError, match="no utterance to train on: none is named; name (manifests|lists) with --data.train"
+    ):
+        command.module.main(replace(cfg, data=replace(cfg.data, train=())))
 
 
 def test_a_full_disk_is_one_line_and_more_space_gives_the_same_weights(command, whole, tmp_path):

@@ -12,7 +12,7 @@ import fastpitch.vocoders.train
 import jasper.train
 import wav2vec2.finetune
 import wav2vec2.pretrain
-from common.data.joining import JoinConfig
+from common.data.variation.joining import JoinConfig
 from fastconformer.config import LossConfig
 from fastpitch.acoustic.config import AdversaryConfig
 from fastpitch.vocoders.vocoder import load_vocoder

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from common.data.index import Utterances
+from common.data.lists.utterances import Utterances
 from common.data.utterance import Utterance
 from common.files.stores import Stored
 

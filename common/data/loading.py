@@ -22,10 +22,10 @@ from torch.utils.data import DataLoader, Dataset
 from common.audio import waveform
 from common.audio.headers import UnreachableError
 from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, silence_level, trim_silence, with_silences
-from common.data.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.manifest import Utterance
-from common.data.perturbation import PerturbationConfig, perturbed, recordings
-from common.data.speed import SpeedConfig, Version, draw_version
+from common.data.variation.joining import JoinConfig, drawn, groups, one_after_the_other
+from common.data.variation.perturbation import PerturbationConfig, perturbed, recordings
+from common.data.variation.speed import SpeedConfig, Version, draw_version
 from common.files import stores
 from common.interruption import leave_group
 

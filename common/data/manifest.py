@@ -4,8 +4,8 @@
 |------------------|-------------------------------------------------------------------------------------------------|
 | jsonl            | a line {"audio_filepath", "text", "duration", optional "id", "speaker", "offset", "speeds",      |
 |                  | "word_ends": [seconds, ...]}; or what others call these, such as "path" and "sentence" (`NAMES`  |
-|                  | of common/data/tables.py); also over several lines each, or all in one object, {"data": [...]};  |
-|                  | besides, what a model is to write, as NeMo's "source_lang" (`WANTED` of common/data/entries.py)  |
+|                  | of lists/tables.py); also over several lines each, or all in one object, {"data": [...]};  |
+|                  | besides, what a model is to write, as NeMo's "source_lang" (`WANTED` of lists/entries.py)  |
 | librispeech-json | an array of {"transcript", "files": [{"fname", "speed", "duration"}, ...], "original_duration"}, |
 |                  | or of what jsonl has in its lines                                                               |
 | librispeech      | a folder with <subset>/<speaker>/<chapter>/*.flac and *.trans.txt, or any folder of it           |
@@ -25,26 +25,25 @@ their paths become their ids. Files are UTF-8, or UTF-16 with its mark, and thei
 """
 
 import functools
-import itertools
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from common.audio import waveform as audio
-from common.data import formats, tables
-from common.data.entries import Entries, Entry, ManifestError
-from common.data.index import Builder, Index, IndexFileError, Utterances
-from common.data.keeping import fetched, kept
+from common.data.lists import formats, tables
+from common.data.lists.entries import Entries, ManifestError
+from common.data.lists.index import Builder, Index, IndexFileError
+from common.data.lists.keeping import fetched, kept
+from common.data.lists.recordings import Checked, with_audio
+from common.data.lists.utterances import Utterances
 from common.data.utterance import Utterance
 from common.files import stores
-from common.files.atomic import decoded, files_below, found_file
+from common.files.atomic import decoded, files_below
 from common.files.stores import Stored, StoreError
 
 __all__ = [
@@ -124,8 +123,8 @@ def read_manifest(
     def fill(builder: Builder) -> dict[str, Any]:
         skipped: list[str] = []
         cwd = ""
-        for found in _with_audio(reader(path, root), folder if root is None else None):
-            if isinstance(found, _Checked):
+        for found in with_audio(reader(path, root), folder if root is None else None):
+            if isinstance(found, Checked):
                 builder.add(found.utterance, found.size)
                 cwd = cwd or found.cwd
             elif on_error == "stop":
@@ -355,71 +354,3 @@ def _first_line(path: Path) -> str:
     except UnicodeDecodeError:  # which the reader tells, or a letter that the end of `head` cuts
         text = head.decode("utf-8", "replace")
     return text.lstrip("\ufeff \t\r\n").partition("\n")[0]
-
-
-class _Checked(NamedTuple):
-    """An utterance whose audio is there."""
-
-    utterance: Utterance
-    size: int
-    """Bytes of its recording."""
-    cwd: str
-    """The current folder, where the recording was found by it."""
-
-
-def _with_audio(entries: Entries, folder: Path | None) -> Iterator[_Checked | ManifestError]:
-    """The utterances of the entries, in their order, once their audio has been looked for.
-
-    What is not in `folder` may be in the current one. In threads, because on a network file system each look takes a
-    millisecond of waiting; some thousand entries at a time, because there may be any number.
-    """
-    with ThreadPoolExecutor(max_workers=16) as threads:
-        while waiting := list(itertools.islice(entries, _AT_A_TIME)):
-            pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
-            for results in threads.map(lambda piece: [checked(entry, folder) for entry in piece], pieces):
-                yield from results
-
-
-def _found(recording: Path, folder: Path | None) -> Path | None:
-    there = found_file(recording)
-    if there is None and folder is not None and recording.is_relative_to(folder):
-        return found_file(recording.relative_to(folder))
-    return there
-
-
-def checked(entry: Entry | ManifestError, folder: Path | None) -> _Checked | ManifestError:
-    if isinstance(entry, ManifestError):
-        return entry
-    recordings = [entry.audio, *(copy for _, copy in entry.speeds)]
-    there = [_found(recording, folder) for recording in recordings]
-    if None in there:
-        return entry.error(f"no such audio file: {recordings[there.index(None)]}")
-    recording, *copies = (path for path in there if path is not None)
-    seconds = entry.seconds
-    if seconds is None or entry.channel:
-        try:
-            found = audio.info(recording)
-        except audio.AudioError as error:
-            return entry.error(str(error))
-        if entry.channel and found.channels > 1:
-            return entry.error(
-                f"names channel {entry.channel} of {found.channels}, which an entry cannot; write that one to a file"
-            )
-        seconds = found.seconds - (entry.offset_seconds or 0.0) if seconds is None else seconds
-    offset = entry.offset_seconds or 0.0
-    if seconds <= 0 or offset < 0:
-        return entry.error(f"{seconds:g} s from {offset:g} s; expected a duration > 0 and an offset >= 0")
-    utterance = Utterance(
-        id=entry.id,
-        audio=recording,
-        seconds=seconds,
-        text=entry.text,
-        has_text=entry.has_text,
-        speaker=entry.speaker,
-        word_ends=entry.word_ends,
-        wanted=entry.wanted,
-        offset_seconds=entry.offset_seconds,
-        speeds=tuple((speed, copy) for (speed, _), copy in zip(entry.speeds, copies, strict=True)),
-    )
-    cwd = str(Path.cwd()) if folder is not None and not recording.is_relative_to(folder) else ""
-    return _Checked(utterance, recording.stat().st_size, cwd)

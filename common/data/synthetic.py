@@ -21,8 +21,8 @@ import soundfile
 import soxr
 
 from common.audio import espeak
-from common.data.sentences import QUESTIONS, Language, Subset, sentences
-from common.data.sentences_paired import pairs
+from common.data.texts.paired import pairs
+from common.data.texts.sentences import QUESTIONS, Language, Subset, sentences
 
 # Variants of espeak-ng that a listener understands at once. Left out: robots, whispers, echoes, Klatt synthesis, and
 # variants that are nearly a held-out one (f5 is f2, f4 is f3, rob is robert), so that those are speakers of their own.
@@ -186,7 +186,7 @@ def build_translations(
 
     `train.jsonl`, `dev.jsonl` and `test.jsonl` are manifests with NeMo's keys source_lang and target_lang. Every
     recording has a line with its transcript; English ones have a second line with their German translation
-    (`common.data.sentences_paired`). `<subset>.word_times.jsonl`, arguments and errors are as in `build_librispeech`;
+    (`common.data.texts.paired`). `<subset>.word_times.jsonl`, arguments and errors are as in `build_librispeech`;
     the language of `config` has no effect.
     """
     config = config or SyntheticConfig()

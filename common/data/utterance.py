@@ -29,7 +29,7 @@ class Utterance:
     has_text: bool = field(default=True, compare=False)
     """Whether it is known what was said: "" is nothing then."""
     wanted: tuple[tuple[str, str], ...] = ()
-    """What a model of several languages is to write, by NeMo's keys; see `common.data.entries.WANTED`."""
+    """What a model of several languages is to write, by NeMo's keys; see `common.data.lists.entries.WANTED`."""
 
     def piece(self, speed: float = 1.0) -> dict[str, float]:
         """What audio.read is to be told to read no more than the piece, of a copy recorded at `speed`."""

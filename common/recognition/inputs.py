@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.audio.waveform import AudioError, Held
-from common.data.entries import text_of
+from common.data.lists.entries import text_of
+from common.data.lists.tables import header_of
 from common.data.manifest import ManifestError, Utterance, is_index, read_manifest
-from common.data.tables import header_of
 from common.files.atomic import found_file
 
 AUDIO_SUFFIXES = (

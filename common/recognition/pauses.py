@@ -15,6 +15,8 @@ from common.recognition.transcripts import Word
 WINDOW_SECONDS = 0.02
 PAUSE_SECONDS = 0.2  # of windows that are quiet, all of them
 QUIET = 0.1  # of the loudness of speech: 20 dB below
+LONG_SHARE = 0.8  # of the longest pause, which a pause has that is as good
+SOFT_WINDOWS = 2  # on both sides of a cut
 LOUD_SHARE = 0.9  # windows that are not louder than speech is
 
 
@@ -32,9 +34,10 @@ def stretches(
 ) -> Iterator[SoundStretch]:
     """A recording in stretches of at most `longest` seconds, one after the other.
 
-    A stretch ends in the last pause before `preferred` seconds, or in the first one after them; where there is none, at
-    the quietest place in between, around which `overlap` seconds are in both. Recordings up to `longest` seconds are
-    one. What nobody can hear at the beginning of a stretch is left out where it lasts for a second or more.
+    A stretch ends in the longest pause after half of `preferred` seconds, of about equally long ones in the last before
+    so many or else the first after them; where there is none, at the quietest place after these, around which `overlap`
+    seconds are in both. Recordings up to `longest` seconds are one. What nobody can hear at the beginning of a stretch
+    is left out where it lasts for a second or more.
     """
     start, first, most, wanted = 0, 0, int(longest * rate), int(preferred * rate)
     half = int(overlap * rate / 2)
@@ -80,18 +83,25 @@ def _cut(near_N: np.ndarray, rate: int, wanted: int) -> tuple[int, bool]:
     """Where in these samples to cut, and whether it is a pause."""
     size, loudness_W = _window(rate), _loudness(near_N, rate)
     span = round(PAUSE_SECONDS / WINDOW_SECONDS)
-    # The loudest window of each span: a span is a pause if that one is quiet.
+    edges = np.flatnonzero(np.diff(loudness_W <= _quiet(loudness_W), prepend=False, append=False)).reshape(-1, 2)
+    pauses = edges[(edges[:, 1] - edges[:, 0] >= span) & (edges.sum(1) >= wanted // size)]
+    if len(pauses):
+        lengths = pauses[:, 1] - pauses[:, 0]
+        long = pauses[lengths >= LONG_SHARE * lengths.max()]
+        start, end = long[max(0, int((long.sum(1) <= 2 * wanted // size).sum()) - 1)]
+        return _quietest(loudness_W, start, end) * size, True
+    # The loudest window of each span.
     spans_W = np.lib.stride_tricks.sliding_window_view(loudness_W, span).max(1)
-    pauses = np.flatnonzero(spans_W <= _quiet(loudness_W))
-    middle, wanted_window = span // 2, wanted // size
-    before = pauses[(pauses + middle <= wanted_window) & (pauses + middle >= wanted_window // 2)]
-    after = pauses[pauses + middle > wanted_window]
-    if len(before):
-        return int(before[-1] + middle) * size, True
-    if len(after):
-        return int(after[0] + middle) * size, True
-    late = min(wanted_window, len(spans_W) - 1)
-    return int(late + spans_W[late:].argmin() + middle) * size, False
+    late = min(wanted // size, len(spans_W) - 1)
+    return int(late + spans_W[late:].argmin() + span // 2) * size, False
+
+
+def _quietest(loudness_W: np.ndarray, start: int, end: int) -> int:
+    """The window nearest to the middle of a pause around which it is quiet: a word may begin and end softly."""
+    around = SOFT_WINDOWS
+    spans_W = np.lib.stride_tricks.sliding_window_view(loudness_W[start:end], 2 * around + 1).max(1)
+    quiet = np.flatnonzero(spans_W <= 2 * spans_W.min()) + around
+    return int(start + quiet[np.abs(2 * quiet - (end - start)).argmin()])
 
 
 def _window(rate: int) -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from common import text
-from common.data.index import Builder
-from common.data.keeping import kept
+from common.data.lists.index import Builder
+from common.data.lists.keeping import kept
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance, Utterances, read_sources
 from common.features import LogMelConfig

@@ -16,7 +16,7 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.config import ConfigError
-from common.data.entries import text_of
+from common.data.lists.entries import text_of
 from common.data.manifest import ManifestError, read_manifest
 from common.text.dictionary import WORD_END, write_symbols
 from common.text.language import Language, Spelling

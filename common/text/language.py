@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from common.config import ConfigError
+from common.text.english.characters import prepared
 from common.text.mandarin.reader import spoken_mandarin
-from common.text.normalize import foreign_letters, in_ascii, normalize_english, prepared
+from common.text.normalize import foreign_letters, in_ascii, normalize_english
 from common.text.vocabulary import Language as Language  # where it costs no time to import
 
 UnknownLetters = Literal["stop", "latin", "drop"]

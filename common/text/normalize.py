@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
+from common.text.english.characters import prepared
 from common.text.english.reader import spoken, tokens
 from common.text.english.style import Style
 from common.text.english.words import GREEK, SYMBOLS
@@ -43,36 +44,7 @@ def label_tokens(text: str, *, keep: str = "", readings: Mapping[str, str] | Non
 # ---------------------------------------------------------------------------------------------------------------------
 # Characters
 
-_VARIANTS = str.maketrans(
-    {
-        **dict.fromkeys("’ʼ´", "'"),
-        **dict.fromkeys("“”„«»", '"'),
-        **dict.fromkeys("–‒‑", "-"),
-        **dict.fromkeys("\u00a0\u2009\u202f", " "),
-        **dict.fromkeys("™®©†‡", ""),
-        **{
-            fraction: f" {top}/{bottom}"
-            for fraction, top, bottom in zip("½⅓⅔¼¾⅕⅛⅜⅝⅞", "1121311357", "2334458888", strict=True)
-        },
-        "—": " - ",
-        "―": " - ",
-        "−": "-",
-        "…": "...",
-        "º": "°",
-        "⋅": "·",
-    }
-)
 _UNDERSTOOD = frozenset([*(symbol for symbol in SYMBOLS if not symbol.isascii()), *"‘℃℉µμΩ″·⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"])
-
-
-def prepared(text: str) -> str:
-    """`text` with one form of each quotation mark, dash, space and fraction."""
-    return text if text.isascii() else "".join(prepared_characters(unicodedata.normalize("NFC", text)))
-
-
-def prepared_characters(text: str) -> list[str]:
-    """What `prepared` makes of every character of a text that is composed (NFC)."""
-    return [character.translate(_VARIANTS) for character in text]
 
 
 @lru_cache(maxsize=4096)

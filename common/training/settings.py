@@ -7,11 +7,11 @@ from typing import ClassVar, Literal, Self
 from common.audio.silence import SilenceConfig
 from common.config import check_not_negative, check_positive
 from common.data.digest import Changed
-from common.data.index import Order
-from common.data.joining import JoinConfig
+from common.data.lists.utterances import Order
 from common.data.mixing import MixConfig
-from common.data.perturbation import PerturbationConfig
-from common.data.speed import SpeedConfig
+from common.data.variation.joining import JoinConfig
+from common.data.variation.perturbation import PerturbationConfig
+from common.data.variation.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.text.language import Language, UnknownLetters
 from common.training.course import RENAMED, USUAL, EveryConfig

@@ -3,7 +3,7 @@
 A recording's search has a limit of its own, its rows leave the batch when it is over, and the next recording takes
 their place. Needs no torch. Ended sequences stay in the beam, and the search ends when no other one can become better.
 
-The score of a sequence is the sum of its log-probabilities and of what a language model adds. With `length_penalty`
+The score of a sequence is the sum of its log-probabilities and of what a scorer adds. With `length_penalty`
 they are ranked by score / ((5 + L) / 6) ** length_penalty (Wu et al. 2016, arXiv:1609.08144), where L is one more than
 the tokens of prompt and text without the end.
 
@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-
-import ctc
 
 REPEATS = 4  # of a period, one after the other, are a loop
 SHORTEST_LOOP = 8  # tokens: four times the same digit is said every day
@@ -71,6 +69,19 @@ class DecoderStep(Protocol):
         """
 
 
+class TextScorer(Protocol):
+    """What is known of a text besides the network's word: a `ctc.Scorer`, or CTC itself."""
+
+    def start(self) -> Any:
+        """The state before the first label."""
+
+    def extend(self, state: Any, label: int, /) -> tuple[float, Any]:
+        """(what one more label adds, the state after it)."""
+
+    def finish(self, state: Any, /) -> float:
+        """What the end adds."""
+
+
 class FoundText(NamedTuple):
     """A text: its tokens without prompt and end, how probable each is, and the score; whether it has an end."""
 
@@ -115,7 +126,9 @@ class Wish:
     limit: int
     allowed_V: np.ndarray
     end: int
-    scorer: ctc.Scorer | None = None
+    scorer: TextScorer | None = None
+    share: float = 1.0
+    """Factor of the network's log-probabilities."""
     silent: frozenset[int] = frozenset()
     """Tokens that a language model and the search for loops pass over."""
 
@@ -127,7 +140,7 @@ class _Sequence:
     score: float = 0.0
     slots: list[int] = field(default_factory=list)
     is_ended: bool = False
-    state: ctc.scorer.State | None = None
+    state: Any = None
 
 
 def decode(
@@ -222,7 +235,8 @@ class _Search:
         return False
 
     def _extended(self, sequence: _Sequence, label: int, log_prob: float) -> _Sequence:
-        score, state, scorer = sequence.score + log_prob, sequence.state, self.wish.scorer
+        scorer, state = self.wish.scorer, sequence.state
+        score = sequence.score + self.wish.share * log_prob
         is_end = label == self.wish.end
         if scorer is not None and state is not None:
             if is_end:

@@ -125,6 +125,10 @@ class TorchStep(Slots):
         has_graphs = self.has_kernels and (self.store.is_cuda or self._record is not None)
         return GraphRunner(self._by_kernels, self.decoder, record=self._record) if has_graphs else None
 
+    def forget_graphs(self) -> None:
+        """From here on launches kernels one by one."""
+        self._replayed = None
+
     def grow(self) -> None:
         """As `Slots` says."""
         self.store = torch.cat([self.store, torch.empty_like(self.store)], 1)
@@ -167,7 +171,7 @@ class TorchStep(Slots):
             try:
                 return self._replayed(*given)[: len(asked)]
             except RuntimeError as error:
-                self._replayed = None
+                self.forget_graphs()
                 warn_refused("an attention decoder", error)
         return self._by_kernels(*given)[: len(asked)]
 
@@ -179,7 +183,7 @@ class TorchStep(Slots):
             lambda layer, q_NHD: _cuda_attention.to_slots(q_NHD, count_N, self.store[layer], slots_NR),
             lambda layer, q_NHD: _cuda_attention.to_frames(q_NHD, frames_N, place_N, layer),
         )
-        return self._logits(label_N, at_N, own_N, asked_N, attention)
+        return self.logits(label_N, at_N, own_N, asked_N, attention)
 
     def _anywhere(self, tokens: Sequence[CachedToken], asked: Sequence[int]) -> Tensor:
         device = self.store.device
@@ -209,9 +213,11 @@ class TorchStep(Slots):
             return torch.cat([_attended(q_1HD, *token.heard.keys_values[layer, :, None]) for q_1HD, token in rows])
 
         asked_N = torch.tensor(asked, device=device)
-        return self._logits(label_N, at_N, own_N, asked_N, Attention(to_text, to_sound))
+        return self.logits(label_N, at_N, own_N, asked_N, Attention(to_text, to_sound))
 
-    def _logits(self, label_N: Tensor, at_N: Tensor, own_N: Tensor, asked_N: Tensor, attention: Attention) -> Tensor:
+    def logits(self, label_N: Tensor, at_N: Tensor, own_N: Tensor, asked_N: Tensor, attention: Attention) -> Tensor:
+        """logits_NV of what follows tokens label_N at places at_N, whose slots are own_N, for the numbers asked_N."""
+
         def linear(layer: Callable[[Tensor], Tensor], x_ND: Tensor) -> Tensor:
             return _linear(layer, x_ND.to(self.store.dtype))
 

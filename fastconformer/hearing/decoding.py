@@ -4,7 +4,7 @@ Shapes: S encoder frames, V classes.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,9 @@ from common.recognition.decoding import DecodingOptions, spelled_by
 from common.text.pieces import Pieces
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import Heard, SearchOptions
+
+BEAM = 4
+"""Sequences that a search keeps where options ask for one and not for how many."""
 
 
 class Identified(NamedTuple):
@@ -32,6 +35,11 @@ class HeardFrames(NamedTuple):
     counts: list[int]
     log_probs: list[np.ndarray]
     """[S, V] by the CTC head, of each; none where there is no such head."""
+
+    def some(self, rows: Sequence[int]) -> "HeardFrames":
+        """Those of some stretches."""
+        log_probs = [self.log_probs[row] for row in rows] if self.log_probs else []
+        return HeardFrames([self.heard[row] for row in rows], [self.counts[row] for row in rows], log_probs)
 
 
 class CtcFrames(NamedTuple):

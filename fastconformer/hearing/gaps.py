@@ -13,9 +13,10 @@ import numpy as np
 
 from common.recognition.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
 from common.text.pieces import Pieces
+from fastconformer.attention.joint import log_likelihood
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
-from fastconformer.hearing.texts import GAP, HeardPart, log_likelihood
+from fastconformer.hearing.texts import GAP, HeardPart
 
 AT_ONCE = 4  # neighbours, at most, that are heard as one
 SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one

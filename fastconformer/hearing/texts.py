@@ -55,33 +55,6 @@ def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
     return best._replace(flags=result.flags, alternatives=tuple(others))
 
 
-def with_ctc(result: Result, log_probs_SV: np.ndarray, pieces: PromptedPieces, weight: float) -> Result:
-    """The texts ranked anew: a share of their scores is the log-probability that CTC gives their labels.
-
-    Source: Watanabe et al. 2017, hybrid CTC/attention, doi:10.1109/JSTSP.2017.2763455; here of whole texts.
-    """
-    ranked = []
-    for text in result.found:
-        labels = [label for label in text.labels if label not in pieces.control]
-        by_ctc = log_likelihood(log_probs_SV, labels, blank=pieces.blank)
-        ranked.append(text._replace(score=(1 - weight) * text.score + weight * by_ctc))
-    return result._replace(found=sorted(ranked, key=lambda text: -text.score))
-
-
-def log_likelihood(log_probs_SV: np.ndarray, labels: Sequence[int], *, blank: int) -> float:
-    """Log-probability of labels by CTC, over all their alignments; minus infinity where they do not fit the frames."""
-    states = np.full(2 * len(labels) + 1, blank)
-    states[1::2] = labels
-    skips = np.zeros(len(states), bool)  # from the label before, past the blank between, if that is another one
-    skips[3::2] = states[3::2] != states[1:-2:2]
-    score = np.full(len(states) + 2, -np.inf)  # with two states before the first
-    score[2] = 0.0  # before the first frame, at the first blank
-    for log_probs_V in log_probs_SV.astype(np.float64):
-        jumped = np.where(skips, score[:-2], -np.inf)
-        score[2:] = np.logaddexp(np.logaddexp(score[2:], score[1:-1]), jumped) + log_probs_V[states]
-    return float(np.logaddexp(score[-1], score[-2] if labels else -np.inf))
-
-
 class HeardPart(NamedTuple):
     """A stretch of a recording: where it starts and how long it is, in seconds, and what is said in it."""
 

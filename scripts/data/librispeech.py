@@ -16,7 +16,7 @@ from common import config
 from common.audio.waveform import AudioError
 from common.data.archives import ArchiveError, unpack_checked
 from common.data.manifest import ManifestError, read_manifest, write_jsonl
-from common.data.speed import prepare_speeds
+from common.data.variation.speed import prepare_speeds
 
 Subset = Literal[
     "dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100", "train-clean-360", "train-other-500"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Latency and real-time factor of FastPitch and of vocoders after it, with the variables of the published script; what is
-# not set keeps the default of `python -m benchmarks.fastpitch_inference --help`.
+# not set keeps the default of `python -m fastpitch.benchmark --help`.
 #   AMP=true BS_SEQUENCE="1 4 8" HIFIGAN=hifigan.pt bash scripts/fastpitch/inference_benchmark.sh
 # FASTPITCH, HIFIGAN and WAVEGLOW are optional: speed does not depend on the weights. MODES="eager compiled graph" measures
 # several. OUTPUT_DIR gets the rows, in place of benchmarks/results. Published variables that have no effect are named when
@@ -29,4 +29,4 @@ without_effect "128 symbols and 8.05 s are measured" FILELIST PHONE
 without_effect "no script is made of the network; see MODES" TORCHSCRIPT
 without_effect "one process is measured" NUM_GPUS DISTRIBUTED
 without_effect "rows are written in place of a log" LOG_FILE
-exec "$python" -m benchmarks.fastpitch_inference "${flags[@]}" "$@"
+exec "$python" -m fastpitch.benchmark "${flags[@]}" "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Latency of the network, with the variables of the published script; what is not set keeps the default of
-# `python -m benchmarks.wav2vec2_speed --help`.
+# `python -m wav2vec2.benchmark --help`.
 #   BF16=true BATCH_SIZE_SEQ="1 4 8 16" MAX_DURATION=6.54 bash scripts/wav2vec2/inference_benchmark.sh --sides ours hourglass
 # MODEL_CONFIG is the model, with random weights, on which speed does not depend; HOURGLASS_CONFIG the shortening of a
 # second side. OUTPUT_DIR gets the rows, in place of benchmarks/results. Published variables that have no effect are named
@@ -23,4 +23,4 @@ without_effect "the weights are random, on which speed does not depend" FINETUNE
 without_effect "nothing is masked" MASK_PROB MASK_CHANNEL_PROB
 without_effect "rows are written in place of a log" LOG_FILE
 without_effect "one process is measured" NUM_GPUS DISTRIBUTED
-exec "$python" -m benchmarks.wav2vec2_speed "${MODEL_CONFIG:-configs/wav2vec2/base.toml}" --task inference "${flags[@]}" "$@"
+exec "$python" -m wav2vec2.benchmark "${MODEL_CONFIG:-configs/wav2vec2/base.toml}" --task inference "${flags[@]}" "$@"

@@ -107,5 +107,5 @@ training_benchmark() {
   export OUTPUT_DIR EPOCHS_THIS_JOB NO_SAVE
   bash "$repository/scripts/wav2vec2/$2.sh" "${@:3}"
   flag --skip_epochs NUM_WARMUP_EPOCHS
-  exec "$python" -m benchmarks.wav2vec2_training "$OUTPUT_DIR" "${flags[@]}"
+  exec "$python" -m wav2vec2.benchmark.throughput "$OUTPUT_DIR" "${flags[@]}"
 }

@@ -1,13 +1,11 @@
 """The page of what GPUs should need is what its command counts."""
 
-import pytest
 import torch
 from torch import nn
 
 from benchmarks import gpu_model
 
 
-@pytest.mark.slow
 def test_the_page_is_what_the_command_writes():
     assert gpu_model.PAGE.read_text() == gpu_model.page(), "python -m benchmarks.gpu_model"
 

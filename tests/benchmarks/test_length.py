@@ -28,7 +28,6 @@ def test_a_command_costs_its_own_time_and_memory():
         length.cost([sys.executable, "-c", "raise SystemExit('no such model')"])
 
 
-@pytest.mark.slow
 def test_the_newest_rows_are_drawn(tmp_path):
     rows = [
         {"model": "jasper", "minutes": minutes, "seconds_per_minute": 1.5, "peak_mib": 300} for minutes in (1, 10, 60)

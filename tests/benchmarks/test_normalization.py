@@ -8,7 +8,6 @@ from common.benchmark import read_rows
 LANGUAGES = sorted(path.stem for path in normalization.PHRASES.glob("*.tsv"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_phrases_are_read_as_a_person_says_them(language):
     phrases = normalization.phrases(language)

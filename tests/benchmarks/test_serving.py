@@ -9,7 +9,6 @@ from common.config import ConfigError
 from tests.trt.conftest import clips, jasper, once, voice  # noqa: F401  fixtures
 
 
-@pytest.mark.slow
 def test_what_clients_wait_for_is_measured(jasper, voice, clips, capsys):  # noqa: F811
     cfg = serving.ServingConfig(
         model=jasper.with_suffix(".onnx"),
@@ -33,7 +32,6 @@ def test_what_clients_wait_for_is_measured(jasper, voice, clips, capsys):  # noq
     assert all(row["p50_ms"] > 0 for row in rows)
 
 
-@pytest.mark.slow
 def test_two_workers_are_measured_beside_two_jobs(jasper, clips, capsys):  # noqa: F811
     cfg = bulk_workers.BulkWorkersConfig(model=jasper.with_suffix(".onnx"), folder=clips[0].parent, repeat=2, rounds=1)
     assert bulk_workers.main(cfg) == 0

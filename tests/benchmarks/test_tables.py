@@ -166,6 +166,6 @@ def test_the_summary_takes_the_newest_row_and_the_ratio_of_the_same_run(tmp_path
     lines = tables.summary(tmp_path).splitlines()
     ours = next(line for line in lines if line.startswith("| wav2vec 2.0 Base"))
     assert ours.startswith(
-        "| wav2vec 2.0 Base, 10 s of audio | transformers | 1.50× | G | `python -m benchmarks.wav2vec2_speed"
+        "| wav2vec 2.0 Base, 10 s of audio | transformers | 1.50× | G | `python -m wav2vec2.benchmark"
     )
     assert "| HiFi-GAN V1, 8 s of audio | the published generator | – | – |" in "\n".join(lines)

@@ -28,7 +28,6 @@ def corpus(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_every_side_is_judged_and_a_judge_that_is_not_there_is_left_out_by_name(corpus, monkeypatch, capsys):
     heard = []
 

@@ -23,7 +23,7 @@ COMMANDS = {
     "fastconformer.inference": "fastconformer.inference.InferenceConfig",
     "fastconformer.evaluation": "fastconformer.evaluation.EvaluationConfig",
     "fastconformer.benchmark": "fastconformer.benchmark.LengthConfig",
-    "benchmarks.trt_inference": "benchmarks.trt_inference.BenchmarkConfig",
+    "trt.benchmark": "trt.benchmark.BenchmarkConfig",
     "trt.export": "trt.export.command.ExportConfig",
     "trt.run": "trt.run.RunConfig",
     "trt.speak": "trt.speak.SpeakConfig",

@@ -21,7 +21,6 @@ def test_a_signal_is_noted_and_the_handlers_are_put_back(number):
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_all_processes_at_once_leaves_a_training_its_workers(number):
     code = f"""import os
@@ -120,7 +119,6 @@ def test_a_command_that_has_begun_gets_ctrl_c_as_an_exception(capsys):
     assert capsys.readouterr().err == "interrupted\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "package", "extra"),
     [

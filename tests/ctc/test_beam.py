@@ -247,7 +247,6 @@ def hypothesis_words(hypothesis):
     return "".join(LABELS[label] for label in hypothesis.labels).split()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hot_words", [{"ab": 2.0}, {"ab": 2.0, "ab c": 3.0, "b": 1.0}, {"a": 0.5, "a a": 1.0}])
 def test_hot_words_add_their_boost_once_for_every_whole_occurrence(hot_words):
     scorer = Scorer(LABELS, hot_words=hot_words)
@@ -268,7 +267,6 @@ def test_hot_words_match_anywhere_without_a_boundary_label():
             assert hypothesis.external == pytest.approx(expected, abs=1e-5), text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 3, 20])
 @pytest.mark.parametrize("with_hot_words", [False, True])
 def test_native_and_python_search_agree_with_everything_on(beam, with_hot_words):
@@ -286,7 +284,6 @@ def test_native_and_python_search_agree_with_everything_on(beam, with_hot_words)
                     assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("vocabulary", [5, 70])
 def test_native_and_python_search_agree_however_flat_or_steep_the_scores(scale, vocabulary):
@@ -424,7 +421,6 @@ def test_a_closed_list_of_which_nothing_fits_has_no_hypotheses():
     assert found[1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_scorer", [False, True])
 @pytest.mark.parametrize("beam", [1, 3, 50])
 def test_both_searches_find_the_same_frames(beam, with_scorer):
@@ -451,7 +447,6 @@ def test_the_frames_are_those_of_the_best_path_where_the_beam_keeps_all():
             assert (hypothesis.start_frames, hypothesis.end_frames) == (path.start_frames, path.end_frames)
 
 
-@pytest.mark.slow
 def test_frames_of_a_long_utterance_are_in_order_and_its_memory_is_bounded():
     library = _native.load() or pytest.skip("no C++ compiler")
     native = _native.BeamSearchOptions(0, 1, 20, 1, -7.0, -16.0)

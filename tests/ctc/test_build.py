@@ -29,7 +29,6 @@ def test_headers_that_the_compiler_cannot_read_cost_the_binding_alone(tmp_path: 
     assert not library.binding.exists()
 
 
-@pytest.mark.slow
 def test_clang_compiles_everything_without_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
@@ -81,7 +80,6 @@ def test_importing_compiles_nothing_and_prints_nothing():
     assert done.stdout == done.stderr == ""
 
 
-@pytest.mark.slow
 @needs_compiler
 def test_the_c_tests_pass_under_sanitizers():
     sanitized.run_programs("ctc", LIBRARY, count=100)

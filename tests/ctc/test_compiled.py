@@ -42,7 +42,6 @@ def test_a_scorer_takes_it_like_the_model_it_is_made_of(tmp_path, model):
     assert found[0][0][0].labels == found[2][0][0].labels
 
 
-@pytest.mark.slow
 def test_the_command_compiles_an_arpa_file(tmp_path, model):
     write_arpa(tmp_path / "lm.arpa.gz", estimate(TEXT, order=3))
     command = [sys.executable, "-m", "ctc.ngram", "compile", "lm.arpa.gz", "-o", "lm.ngram"]

@@ -323,7 +323,6 @@ def test_a_program_for_warp_ctc_gets_a_status_for_wrong_arguments(kernels):
 # Memory and random lattices
 
 
-@pytest.mark.slow
 def test_random_lattices_pass_under_sanitizers(tmp_path):
     emulation.sanitize_lattices(LIBRARY, tmp_path, count=40)
 

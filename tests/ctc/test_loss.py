@@ -64,7 +64,6 @@ def test_every_remainder_of_frames_is_exact(frames, device):
     assert_exact(random_batch(frames, 1, 7, 2), device)
 
 
-@pytest.mark.slow
 def test_five_thousand_labels_and_twenty_thousand_frames_are_exact(device):
     assert_exact(random_batch(5700, 5000, 100, 1), device)
     assert_exact(random_batch(20_000, 100, 29, 1), device)

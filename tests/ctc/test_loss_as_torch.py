@@ -254,7 +254,6 @@ def test_samples_whose_numbers_lie_apart_are_those_that_lie_side_by_side(sample)
         assert torch.equal(gradient_of(loss, y), gradient)
 
 
-@pytest.mark.slow
 def test_samples_are_the_same_mapped_and_differentiated_by_torch_func(sample):
     loss, x = sample
     expected, gradient = loss(x), gradient_of(loss, x)
@@ -283,7 +282,6 @@ def test_samples_are_traced_with_all_their_arguments(reduction, mode):
     torch.testing.assert_close(gradient(x, *arguments), gradient_of(lambda y: loss(y, *arguments), x))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_samples_are_compiled_in_one_graph(dynamic):
     for x, arguments, options in itertools.islice(samples(), 0, None, 7):
@@ -342,7 +340,6 @@ def test_what_cudnn_would_take_is_as_exact_in_float32():
         torch.testing.assert_close(our_gradient, gradient, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_twelve_hundred_labels_of_three_classes_are_exact():
     targets = torch.randint(1, 3, (1, 1200), generator=torch.Generator().manual_seed(4))
     assert_same(log_probs(4000, 1, 3), targets, [4000], [1200], reduction="sum")

@@ -99,7 +99,6 @@ def test_in_place_the_fallback_still_sees_the_logits(device):
     assert torch.equal(torch.autograd.grad(loss, x)[0].cpu(), expected)
 
 
-@pytest.mark.slow
 def test_compiled_code_gives_the_same(device):
     logits, *rest = (a.to(device) for a in random_batch(20, 5, 12, 2))
     compiled = torch.compile(lambda x: 2 * ctc.ctc_loss(x, *rest), fullgraph=True, backend="aot_eager")

@@ -54,7 +54,6 @@ def test_a_pool_gives_the_strides_that_torch_would_give():
         assert GradientPool().empty_like(layout).stride() == torch.empty_like(layout).stride()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["compiled node", "operator", "torch.compile", "module"])
 def test_logits_of_any_layout_have_a_gradient_with_memory_of_its_own(kind, monkeypatch):
     monkeypatch.setattr(memory, "SMALLEST_POOLED_BYTES", 1)

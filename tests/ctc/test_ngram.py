@@ -43,7 +43,6 @@ def test_probabilities_of_every_history_add_up_to_one(order, prune):
     assert_adds_up(model, histories)
 
 
-@pytest.mark.slow
 def test_probabilities_of_a_real_text_add_up_to_one(tmp_path):
     path = shared("data/text/librispeech-dev-clean.text")
     lines = [line.split()[1:] for line in path.read_text().splitlines()[:400]]
@@ -115,7 +114,6 @@ def test_the_command_writes_a_model(tmp_path):
     assert set(read_arpa(tmp_path / "lm.arpa").vocabulary) == {UNKNOWN, START, END, "a", "b", "c", "|"}
 
 
-@pytest.mark.slow
 def test_a_model_goes_down_a_pipe_alone_and_a_reader_who_leaves_ends_it_quietly(tmp_path):
     (tmp_path / "text").write_text("ab c\n")
     command = [sys.executable, "-m", "ctc.ngram", "text", "-o", "/dev/stdout", "--order", "1"]
@@ -259,7 +257,6 @@ def test_both_readers_make_the_same_of_a_written_model(tmp_path, monkeypatch):
             assert (one == other).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("prune", [(), (0, 0, 1)])
 def test_both_automata_score_alike(prune):
     model = estimate(TEXT, order=4, prune=prune)

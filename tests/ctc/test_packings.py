@@ -24,7 +24,6 @@ def arpa(tmp_path):
     return tmp_path / "lm.arpa"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", PACKED)
 def test_models_are_packed_by_their_names_and_unpacked_by_their_first_bytes(arpa, suffix):
     whole = ctc.read_arpa(arpa)

@@ -111,7 +111,6 @@ def test_padding_batch_and_threads_do_not_change_a_bit():
         assert alone == together_B[item].item()
 
 
-@pytest.mark.slow
 def test_concatenated_targets_and_compiled_losses_know_stars():
     x_TBV = logits(12, 2, 5, dtype=torch.float32)
     padded = ctc.ctc_loss(x_TBV, torch.tensor([[1, STAR, 2], [STAR, 4, 0]]), [12, 9], [3, 2], star=STAR)

@@ -18,7 +18,6 @@ def with_or_without_the_library(request, monkeypatch):
         monkeypatch.setattr(stream_module._library, "warn_slow", lambda what: None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_scorer", [False, True])
 @pytest.mark.parametrize("chunk", [1, 4, 30])
 def test_chunks_find_what_the_whole_finds(chunk, with_scorer):
@@ -91,7 +90,6 @@ def settled(stream: ctc.BeamStream, log_probs_SV, sizes) -> tuple[list, list]:
     return found, count
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_scorer", [False, True])
 @pytest.mark.parametrize("sizes", [[1], [7], [300], [2, 40, 0, 11]])
 def test_labels_settle_one_after_the_other_and_are_those_of_the_whole(sizes, with_scorer):

@@ -72,7 +72,6 @@ def exact_score(log_probs_SV, scorer, labels):
     return external + scorer.finish(state) - float(loss)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 2, 5, 20])
 @pytest.mark.parametrize("which", range(3))
 def test_it_is_never_worse_than_flashlights_rule_at_the_same_beam(which, beam):
@@ -91,7 +90,6 @@ def test_it_is_never_worse_than_flashlights_rule_at_the_same_beam(which, beam):
     assert is_better > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cuts", [{}, {"token_log_prob": -3.0, "beam_log_prob": -6.0}])
 @pytest.mark.parametrize("which", range(3))
 def test_native_and_python_search_agree(which, cuts):
@@ -131,7 +129,6 @@ def test_a_stream_refuses_it():
         ctc.BeamStream(5, blank=BLANK, options=options(4))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cuts", [{}, {"token_log_prob": -4.0, "beam_log_prob": -8.0}])
 @pytest.mark.parametrize("which", range(3))
 def test_it_is_never_worse_than_the_plain_search_of_the_same_beam(which, cuts):

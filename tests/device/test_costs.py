@@ -50,7 +50,6 @@ def test_augmentation_that_is_switched_off_does_nothing(device):
     assert not counts.all
 
 
-@pytest.mark.slow
 def test_features_are_those_of_the_cpu_and_wait_only_for_the_audio(device):
     log_mel = LogMel()
     expected = log_mel(AUDIO_BN, SAMPLES_B)
@@ -75,7 +74,6 @@ class PrecisionOfProducts(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.slow
 def test_what_has_to_stay_float32_does_in_a_run_in_tf32():
     lengths_B, frames_B = torch.tensor([5, 3]), torch.tensor([9, 7])
     with float32_math("tf32"), PrecisionOfProducts() as products:

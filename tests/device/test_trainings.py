@@ -12,7 +12,6 @@ def command(request):
     return COMMANDS[request.param]
 
 
-@pytest.mark.slow
 def test_a_run_gives_bitwise_the_state_of_the_cpu_also_where_it_changes_the_device(
     command, device, plain_cpu, tmp_path
 ):
@@ -48,7 +47,6 @@ def test_no_step_waits_for_the_device(command, device, tmp_path, monkeypatch):
     assert found[1].copies("from the host, late") > found[0].copies("from the host, late")  # batches are pinned
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("device")
 def test_in_half_precision_a_training_has_about_the_losses_of_float32(command, tmp_path):
     root = command.write_corpus(tmp_path / "corpus")

@@ -7,6 +7,7 @@ from benchmarks import transducer_heads as heads
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.loss import _cuda_library
 from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
+from tests.fastconformer.transducer.test_decoder import assert_same, scorers
 from tests.fastconformer.transducer.test_decoder import random_problem as decoding_problem
 from tests.fastconformer.transducer.test_fused_loss import finite_sum, fused, random_problem
 from tests.fastconformer.transducer.test_losses import loss_and_gradient, random_batch, truth
@@ -148,3 +149,30 @@ def moved(weights):
     lstm = tuple(type(layer)(*on_device(layer)) for layer in weights.lstm)
     own = {name: value.cuda() for name, value in weights._asdict().items() if isinstance(value, torch.Tensor)}
     return weights._replace(lstm=lstm, **own)
+
+
+@pytest.mark.parametrize("internal_weight", [0.0, 0.4])
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_scorers_choose_the_labels_that_they_choose_on_the_cpu(durations, internal_weight):
+    weights, *frames = decoding_problem(durations=durations, seed=4)
+    options, each = DecoderOptions(internal_weight=internal_weight), scorers()
+    found = Decoder(moved(weights), options)(*on_device(frames), scorers=each)
+    assert_same(found, Decoder(weights, options)(*frames, scorers=each))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_graphs_replay_what_launches_compute(precision):
+    weights, encoded_BSC, frames_B = on_device_with(decoding_problem(durations=DURATIONS, layers=2))
+    options = DecoderOptions(precision=precision)
+    graphs, launches = Decoder(weights, options), Decoder(weights, options)
+    launches.on_device.records = False
+    for batch in (5, 1, 3, 5):
+        for each in (None, scorers()[:batch]):
+            found = graphs(encoded_BSC[:batch], frames_B[:batch], scorers=each)
+            assert found == launches(encoded_BSC[:batch], frames_B[:batch], scorers=each)
+    assert graphs.on_device.records, "graphs were not refused"
+
+
+def on_device_with(problem):
+    weights, *frames = problem
+    return moved(weights), *on_device(frames)

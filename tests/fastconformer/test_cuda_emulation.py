@@ -1,6 +1,7 @@
 """The tests of the losses and of the decoder once more, on the CUDA kernels, that an emulator runs on the processor."""
 
 import ctypes
+import functools
 import gc
 import warnings
 from pathlib import Path
@@ -9,12 +10,14 @@ import pytest
 import torch
 
 import ctc
+from benchmarks import decoders_cuda
 from benchmarks import transducer_heads as heads
-from common.benchmark import peak_memory
+from common.benchmark import compare, peak_memory
 from common.devices.graphs import RecordedGraph
 from common.devices.precision import DTYPES
 from common.recognition.decoding import DecodingOptions
 from common.text.pieces import Pieces
+from fastconformer.attention.config import AttentionConfig
 from fastconformer.hearing import searching
 from fastconformer.transducer import _cuda_decoder, reference
 from fastconformer.transducer._library import LIBRARY
@@ -491,3 +494,23 @@ def test_a_loss_is_four_launches_and_its_gradient_one_and_neither_waits():
     loss_tests.loss_and_gradient(batch, DURATIONS)
     counts = emulation.counts_of(LIBRARY)
     assert (counts.launches, counts.copies, counts.waits) == (5, 0, 0)
+
+
+def test_the_benchmark_of_decoders_measures_both_sides(monkeypatch: pytest.MonkeyPatch):
+    small = functools.partial(heads.random_heads, encoder=32, hidden=32, joint=32, labels=40)
+    monkeypatch.setattr(decoders_cuda, "random_heads", small)
+    monkeypatch.setattr(
+        decoders_cuda, "random_frames", lambda weights, batch, _: heads.random_frames(weights, batch, 3)
+    )
+    monkeypatch.setattr(decoders_cuda, "compare", functools.partial(compare_once, compare))
+    cfg = AttentionConfig(layers=1, width=8, heads=2, inner=8, classes=9)
+    found = list(decoders_cuda.rows(torch.device("cpu"), batches=(1, 2), attention=cfg))
+    assert [(row["what"], row["batch"]) for row in found[:4]] == [
+        ("greedy TDT", 1), ("greedy TDT, 3-gram", 1), ("greedy TDT", 2), ("a step of attention", 32)
+    ]  # fmt: skip
+    assert [row["precision"] for row in found[::4]] == ["fp32", "bf16", "fp16"]
+    assert all({"graphs_ms", "launches_ms", "times_faster_than_launches"} <= row.keys() for row in found)
+
+
+def compare_once(measure, sides, *, device, warmup, repeats):
+    return measure(sides, device=device, warmup=0, repeats=1)

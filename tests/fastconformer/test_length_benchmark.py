@@ -25,7 +25,6 @@ def flags(*arguments):
     return config.parse_flags(LengthConfig, None, [str(a) for a in arguments], description="")
 
 
-@pytest.mark.slow
 def test_a_row_per_length_has_its_memory_time_and_errors(tmp_path):
     archives.write(tmp_path / "model.nemo", archives.files())
     write_jsonl(tmp_path / "a.jsonl", utterances(tmp_path))

@@ -12,7 +12,6 @@ from tests.fastconformer.runs import toy_config
 from tests.jasper.runs import write_corpus
 
 
-@pytest.mark.slow
 def test_each_step_draws_a_lookahead_and_the_model_is_heard_with_any_of_them(tmp_path, monkeypatch):
     cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=4)
     encoder = replace(cfg.model.encoder, attention="chunked", left_frames=4, right_frames=3)

@@ -8,7 +8,6 @@ from fastconformer.transducer._library import LIBRARY as TRANSDUCER
 from tests import sanitized
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 @pytest.mark.parametrize(("library", "count"), [(TRANSDUCER, 6), (ATTENTION, 60)])

@@ -58,7 +58,6 @@ def test_recipes_with_an_attention_decoder_have_its_published_shape_and_schedule
     assert rate(9999) == pytest.approx(1.5e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [*RECIPES, *(f"{size}_attention" for size in ATTENTION)])
 def test_a_step_of_the_true_encoder(corpus, tmp_path, size):
     cfg = config.load(Config, TOY.with_name(f"librispeech_{size}.toml"))
@@ -95,7 +94,6 @@ def test_batches_may_have_a_budget_of_seconds(corpus, tmp_path):
     assert max(map(len, batches)) > 1
 
 
-@pytest.mark.slow
 def test_an_encoder_gets_new_heads_for_new_pieces(corpus, start, tmp_path):
     cfg = toy_config(corpus, tmp_path, checkpoint=start, from_checkpoint="encoder", steps=1, learns="heads")
     cfg = replace(cfg, model=replace(cfg.model, pieces=19, encoder=replace(cfg.model.encoder, width=32)))

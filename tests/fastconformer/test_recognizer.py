@@ -221,7 +221,6 @@ def test_weights_that_do_not_fit_their_description_are_named(tmp_path):
         fastconformer.load(path)
 
 
-@pytest.mark.slow
 def test_importing_says_nothing_and_is_quick():
     run = subprocess.run([sys.executable, "-W", "error", "-c", "import fastconformer"], capture_output=True, check=True)
     assert (run.stdout, run.stderr) == (b"", b"")

@@ -83,7 +83,6 @@ def test_what_scores_translations_is_named_where_it_is_missing(result, monkeypat
         tasks.translated(result[0])
 
 
-@pytest.mark.slow
 def test_the_command_scores_a_manifest_of_several_tasks(tmp_path, capsys):
     corpus = write_translations(tmp_path / "corpus")
     main(translation_config(corpus, tmp_path / "run", steps=1))

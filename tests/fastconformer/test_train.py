@@ -52,7 +52,6 @@ def trained(corpus, tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(trained):
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(trained), recorded, rtol=2e-3)
@@ -77,7 +76,6 @@ def test_a_checkpoint_is_all_that_use_needs(corpus, trained):
     assert averaged.pieces.decode(averaged.pieces.encode("red cat")) == "red cat"
 
 
-@pytest.mark.slow
 def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
     for parts in (1, 2):
         cfg = toy_config(corpus, tmp_path / str(parts), epochs=1, grad_accumulation=parts)
@@ -93,7 +91,6 @@ def test_a_batch_in_parts_is_the_step_of_the_whole_batch(corpus, tmp_path):
     np.testing.assert_allclose(logged(tmp_path / "1"), logged(tmp_path / "2"), rtol=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("heads", [{"ctc": False}, {"transducer": "none"}, {"transducer": "rnnt", "ctc": False}])
 def test_models_with_one_head_are_trained_by_its_loss(corpus, tmp_path, heads):
     cfg = toy_config(corpus, tmp_path, epochs=1)
@@ -104,7 +101,6 @@ def test_models_with_one_head_are_trained_by_its_loss(corpus, tmp_path, heads):
     assert asr.head == ("ctc" if heads.get("transducer") == "none" else "transducer")
 
 
-@pytest.mark.slow
 def test_ctc_counts_alone_in_the_epochs_that_are_asked_for(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, loss=LossConfig(ctc_epochs=1)))
     total, of_transducer, of_ctc = (logged(tmp_path, f"train_{name}") for name in ("loss", "transducer", "ctc"))
@@ -112,7 +108,6 @@ def test_ctc_counts_alone_in_the_epochs_that_are_asked_for(corpus, tmp_path):
     assert total[3:] == pytest.approx([0.7 * t + 0.3 * c for t, c in zip(of_transducer[3:], of_ctc[3:], strict=True)])
 
 
-@pytest.mark.slow
 def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
     start = tmp_path / "tdt_ctc.nemo"
     start.write_bytes((golden.folder() / "tdt_ctc.nemo").read_bytes())
@@ -128,7 +123,6 @@ def test_training_starts_from_a_model_of_nemo_with_its_pieces(corpus, tmp_path):
     assert any("resumed at step 1" in line for line in events(tmp_path))
 
 
-@pytest.mark.slow
 def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, monkeypatch):
     from tests.fastconformer.checkpoints import test_huggingface
 
@@ -137,7 +131,6 @@ def test_a_model_without_a_way_to_cut_texts_is_not_trained(corpus, tmp_path, mon
         main(toy_config(corpus, tmp_path / "run", checkpoint=tmp_path / "theirs"))
 
 
-@pytest.mark.slow
 def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_tokenizer_does(corpus, texts, tmp_path):
     from transformers.convert_slow_tokenizer import ParakeetConverter
 
@@ -163,7 +156,6 @@ def test_fine_tuning_from_a_folder_with_tokenizer_json_alone_cuts_texts_as_its_t
         pieces.encode("queen")
 
 
-@pytest.mark.slow
 def test_settings_that_a_checkpoint_decides_are_told_in_one_line_unless_asked_otherwise(corpus, trained, tmp_path):
     start = checkpoint.step_path(trained, "fastconformer", 12)
     cfg = toy_config(corpus, tmp_path / "own", checkpoint=start, steps=1)
@@ -213,7 +205,6 @@ def test_pieces_that_cannot_be_learned_are_named(corpus, tmp_path):
         main(replace(cfg, model=replace(cfg.model, pieces=5000)))
 
 
-@pytest.mark.slow
 def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path, epochs=1)
     encoder = replace(cfg.model.encoder, subsampling=8)

@@ -62,7 +62,6 @@ def test_files_have_the_names_and_the_order_of_the_lines_whatever_their_lengths(
     np.testing.assert_allclose(written(tmp_path)["audio_0.wav"], sounds["audio_2.wav"], atol=3)  # the dither differs
 
 
-@pytest.mark.slow
 def test_bad_lines_are_named_and_the_others_are_said(say, tmp_path):
     rows = ["text\toutput\tspeaker\tpace\tmel", "Good one.\tgood.wav", "\tempty.wav", "What {☃} that\tsnow.wav"]
     rows += [
@@ -85,7 +84,6 @@ def test_bad_lines_are_named_and_the_others_are_said(say, tmp_path):
     assert said.err[-1] == "error: 6 of 9 phrases could not be said"
 
 
-@pytest.mark.slow
 def test_texts_can_be_said_without_a_file_and_controls_change_them(say, tmp_path):
     say("Hello there, you.")
     plain = written(tmp_path)["audio_0.wav"]
@@ -101,7 +99,6 @@ def test_texts_can_be_said_without_a_file_and_controls_change_them(say, tmp_path
     assert len(written(tmp_path)["audio_0.wav"]) > 6615
 
 
-@pytest.mark.slow
 def test_silence_is_dithered_and_the_same_seed_gives_the_same_file(say, tmp_path):
     first, again, other = (
         (say("One. <break time='500ms'/> Two.", "--seed", seed), written(tmp_path)["audio_0.wav"])[1]

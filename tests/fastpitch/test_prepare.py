@@ -155,7 +155,6 @@ def heard(terminal: int) -> bytes:
         return b""
 
 
-@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on(tmp_path):
     clips = {f"clip{i:02d}": (voice(2.0, 100 + 2 * i), RATE, "a clip") for i in range(72)}
     folder = corpus(tmp_path / "lj", clips)

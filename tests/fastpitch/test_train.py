@@ -12,7 +12,6 @@ from common import config
 from common.audio import waveform
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
-from common.data.manifest import ManifestError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.data import write_tensor
@@ -29,14 +28,12 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=6))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
-@pytest.mark.slow
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path):
     cfg = without_dropout(toy_config(corpus, tmp_path / "a", ema=0.0))
     cfg = replace(cfg, optim=replace(cfg.optim, kind="adamw", eps=1.0))  # a step in proportion to the gradient
@@ -96,7 +93,6 @@ def with_clip(root: Path, name: str, text: str, samples: np.ndarray) -> None:
         file.write(f"{name}|{text}|{text}\n")
 
 
-@pytest.mark.slow
 def test_a_clip_with_more_symbols_than_frames_is_left_out_and_named(tmp_path):
     root = write_corpus(tmp_path / "corpus", train=7)
     with_clip(root, "BRIEF", "far too many words", np.full(1600, 0.1, np.float32))
@@ -106,7 +102,6 @@ def test_a_clip_with_more_symbols_than_frames_is_left_out_and_named(tmp_path):
     assert "left out: 1 utterances" in said
 
 
-@pytest.mark.slow
 def test_pitch_that_is_not_a_number_stops_the_run_with_the_clip_s_name_or_is_skipped(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "run")
     cfg = replace(cfg, data=replace(cfg.data, pitch_dir=tmp_path / "pitch"))
@@ -130,15 +125,6 @@ def test_a_text_that_cannot_be_spoken_names_the_clip(tmp_path):
         main(toy_config(root, tmp_path / "run"))
 
 
-def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
-    cfg = toy_config(tmp_path, tmp_path / "run")
-    with pytest.raises(
-        ManifestError, match="no utterance to train on: none is named; name manifests with --data.train"
-    ):
-        main(replace(cfg, data=replace(cfg.data, train=())))
-
-
-@pytest.mark.slow
 def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "online", steps=2)
     main(cfg)
@@ -153,7 +139,6 @@ def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_pa
     np.testing.assert_allclose(logged(tmp_path / "prepared"), logged(tmp_path / "online"), rtol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path, precision):
     main(toy_config(corpus, tmp_path / "fp32"))
@@ -161,7 +146,6 @@ def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path, precisi
     np.testing.assert_allclose(logged(tmp_path / precision), logged(tmp_path / "fp32"), rtol=0.03)
 
 
-@pytest.mark.slow
 def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -173,7 +157,6 @@ def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):
     assert sorted(tags["audio"]) == ["recorded/VALIDATION-0000", "spoken/VALIDATION-0000"]
 
 
-@pytest.mark.slow
 def test_voices_are_told_apart(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     speakers = replace(cfg.model, speakers=2, speaker_conditions="all")
@@ -189,7 +172,6 @@ def test_every_configuration_can_be_read(path):
     config.load(Config, path)
 
 
-@pytest.mark.slow
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     corpus = write_corpus(tmp_path / "corpus", train=24, validation=7)
     cfg = without_dropout(toy_config(corpus, tmp_path / "one", batch_size=8))
@@ -202,7 +184,6 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-4), key
 
 
-@pytest.mark.slow
 def test_a_clip_that_only_the_second_process_cannot_use_is_told_and_training_goes_on(tmp_path):
     """With one clip per process, it also has to take part in a step for which it has nothing."""
     root = write_corpus(tmp_path / "corpus", train=4)

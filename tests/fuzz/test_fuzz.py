@@ -14,7 +14,6 @@ from tests.fuzz.runner import file_of, fuzz, outcome
 MOST = 1000 if os.environ.get("NIGHTLY") else 150
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_what_comes_in_is_read_or_refused(name):
     found = fuzz(name, seed=0, seconds=6 * MOST / 150, most=MOST)
@@ -48,7 +47,6 @@ def _reader(read) -> Reader:
     return Reader([("", b"text")], read, (ValueError,))
 
 
-@pytest.mark.slow
 def test_tracebacks_memory_hangs_and_crashes_are_found(monkeypatch):
     def fails(path: Path) -> None:
         raise KeyError("unforeseen")

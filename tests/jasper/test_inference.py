@@ -36,7 +36,6 @@ def texts(model: Path, files: list[Path]) -> list[str]:
     return [t.text for t in jasper.load(model, device="cpu").transcribe(files)]
 
 
-@pytest.mark.slow
 def test_log_probs_are_saved_with_the_times_of_their_frames(model, files, tmp_path, capsys):
     run(capsys, "jasper.inference", model, *files, "--save-logits", tmp_path / "logits")
     (expected,) = jasper.load(model, device="cpu").transcribe(files[:1], keep_log_probs=True)
@@ -63,7 +62,6 @@ def test_long_recordings_and_batches_give_the_same_text(model, files, capsys):
     assert [len(line) > 20 for line in chunked.out] == [True, True]
 
 
-@pytest.mark.slow
 def test_weights_precision_and_configuration_can_be_chosen(model, files, tmp_path, capsys):
     plain, raw = (run(capsys, "jasper.inference", model, files[0], "--ema", ema) for ema in ("true", "false"))
     assert plain.out != raw.out
@@ -74,7 +72,6 @@ def test_weights_precision_and_configuration_can_be_chosen(model, files, tmp_pat
     assert run(capsys, "jasper.inference", model, files[0], "--config", own, "--ema", "true").out == plain.out
 
 
-@pytest.mark.slow
 def test_processes_share_the_recordings_and_one_writes(tmp_path):
     save_tiny(tmp_path / "tiny.pt")
     for i in range(5):

@@ -38,7 +38,6 @@ def settings(folder, output_dir, *, epochs=60, **data) -> Config:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("language", ["russian", "german", "mandarin"])
 def test_letters_of_every_script_are_logged_learned_and_transcribed_back(language, tmp_path, capsys):
     folder = write_manifests(tmp_path / "corpus", language, train=4, validation=2)

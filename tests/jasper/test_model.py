@@ -227,7 +227,6 @@ def test_autocast_leaves_activations_in_its_type(cfg, training):
     assert set(seen[1:]) == {torch.bfloat16}
 
 
-@pytest.mark.slow
 def test_blocks_computed_again_in_the_backward_pass_give_the_same_gradients_and_statistics():
     cfg = config.load(Config, TOY)
     found = []

@@ -143,7 +143,6 @@ def test_a_precision_that_is_too_coarse_for_a_network_says_so(tmp_path):
     assert transcript.error == "array: the network gives NaN in fp16; take bf16 or fp32"
 
 
-@pytest.mark.slow
 def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
     slow = ("librosa", "matplotlib", "tensorboard", "jiwer", "num2words", "torchaudio", "espeakng_loader")
     code = f"import jasper, sys; print([m for m in {slow} if m in sys.modules], file=sys.stderr)"
@@ -152,7 +151,6 @@ def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
     assert told.stderr == "[]\n"
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_importing_jasper_takes_little_longer_than_importing_torch():
     assert quickest(1.0, lambda: importing("jasper") - importing("torch")) < 1.0

@@ -63,7 +63,6 @@ def evaluation(hypotheses: dict[str, str]) -> Evaluation:
     return Evaluation(errors, errors, ids, references, list(hypotheses.values()))
 
 
-@pytest.mark.slow
 def test_the_command_writes_one_file_that_needs_nothing_else(run_dir, tmp_path, capsys):
     page_path = tmp_path / "deep" / "report.html"
     said = run(capsys, "jasper.report", run_dir, "-o", page_path, "--workers", "0")
@@ -72,7 +71,6 @@ def test_the_command_writes_one_file_that_needs_nothing_else(run_dir, tmp_path, 
     assert_needs_nothing_else(page_path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 def test_the_validation_data_can_be_named(run_dir, tmp_path, capsys):
     said = run(capsys, "jasper.report", run_dir, "--data.validation", run_dir / "dev.jsonl", "-o", tmp_path / "r.html")
     assert said.status == 0, said.err

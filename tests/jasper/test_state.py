@@ -20,7 +20,6 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("batch_size", "steps"), [(2, 6), (12, 1), (1, 12)])
 def test_a_run_that_goes_on_with_other_batches_finishes_the_epoch_at_the_same_part(corpus, tmp_path, batch_size, steps):
     cfg = toy_config(corpus, tmp_path, epochs=1)
@@ -39,7 +38,6 @@ def damage(cfg: Config, index: int) -> str:
     return utterance.id
 
 
-@pytest.mark.slow
 def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus", train=8), tmp_path / "run")
     with run_of(replace(cfg, output_dir=tmp_path / "look")) as run:
@@ -52,7 +50,6 @@ def test_bad_data_does_not_lose_the_steps_before_it(tmp_path):
     assert (progress.epoch, progress.step) == (2, 4)
 
 
-@pytest.mark.slow
 def test_a_batch_of_which_nothing_can_be_read_is_left_out_and_named_once(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus", train=4), tmp_path / "run", batch_size=1)
     cfg = replace(cfg, data=replace(cfg.data, on_error="skip"))

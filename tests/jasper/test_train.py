@@ -10,8 +10,7 @@ from common import config
 from common.augmentation import SpecAugmentConfig
 from common.data.batching import bucketed_batches
 from common.data.loading import loader
-from common.data.manifest import ManifestError
-from common.data.perturbation import PerturbationConfig
+from common.data.variation.perturbation import PerturbationConfig
 from common.recognition.training import weighted
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
@@ -32,7 +31,6 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=4))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))
@@ -58,15 +56,6 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
             torch.testing.assert_close(parts, whole, rtol=1e-3, atol=1e-5)
 
 
-def test_no_data_is_an_error_that_says_what_to_name(tmp_path):
-    cfg = toy_config(tmp_path, tmp_path / "run")
-    cfg = replace(cfg, data=replace(cfg.data, train=()))
-    with pytest.raises(
-        ManifestError, match="no utterance to train on: none is named; name manifests with --data.train"
-    ):
-        main(cfg)
-
-
 def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which_did_not(corpus, tmp_path):
     main(toy_config(corpus, tmp_path / "first", steps=1))
     start = checkpoint.saved_steps(tmp_path / "first", "jasper")[0][1]
@@ -83,7 +72,6 @@ def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which
     assert all(torch.equal(before[name], after[name]) for name in kept)
 
 
-@pytest.mark.slow
 def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configured_one(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path / "first", steps=1)
     main(cfg)
@@ -102,7 +90,6 @@ def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configure
         main(replace(other, from_checkpoint="half", output_dir=tmp_path / "third"))
 
 
-@pytest.mark.slow
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):
     """Batch statistics over all processes, and padding to one length, which is part of those statistics."""
     corpus = write_corpus(tmp_path / "corpus", train=48, validation=13)
@@ -120,7 +107,6 @@ def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), abs=1e-5, rel=1e-5), key
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
 def test_what_only_the_second_process_cannot_read_ends_the_run_or_is_told(tmp_path, on_error):
     """With one utterance per process, it also has to take part in a step for which it has nothing."""

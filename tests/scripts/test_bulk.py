@@ -37,7 +37,6 @@ def job(checkpoint, corpus, output, *flags, **settings) -> "subprocess.Popen[str
     return subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, **settings)
 
 
-@pytest.mark.slow
 def test_two_workers_one_of_them_killed_write_what_one_writes(checkpoint, corpus, tmp_path, capsys):
     one, output = tmp_path / "one.jsonl", tmp_path / "all.jsonl"
 
@@ -96,7 +95,6 @@ def test_a_worker_of_ray_lists_what_it_cannot_read(checkpoint, corpus, tmp_path)
     assert "b.wav" in found["error"][1]
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_ray_gives_what_the_command_gives(checkpoint, corpus, tmp_path):
     pytest.importorskip("ray", reason="the extra ray is not installed")

@@ -80,7 +80,6 @@ def kept_by_docker() -> list[str]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_the_steps_of_the_image_for_cpus_work_in_a_clean_folder(tmp_path):

@@ -3,14 +3,12 @@
 import sys
 
 import numpy as np
-import pytest
 import soundfile
 
 from tests.fastconformer.checkpoints import archives
 from tests.scripts.calls import Folder
 
 
-@pytest.mark.slow
 def test_a_recording_is_transcribed(tmp_path):
     archives.write(tmp_path / "model.nemo", archives.files())
     draw = np.random.default_rng(0)

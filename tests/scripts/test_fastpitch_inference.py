@@ -22,7 +22,6 @@ def test_the_phrases_are_in_order(name, count):
         assert {len(phrase.text) for phrase in found.phrases} == {128}
 
 
-@pytest.mark.slow
 def test_published_checkpoints_speak_by_the_script(tmp_path):
     golden = shared("golden/tts")
     models = {"FASTPITCH": golden / "FastPitch_checkpoint_3.pt", "HIFIGAN": golden / "hifigan_gen_checkpoint_5.pt"}

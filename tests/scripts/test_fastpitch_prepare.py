@@ -28,7 +28,6 @@ def sound(path: Path, rate: int = 22_050) -> None:
     soundfile.write(path, 0.1 * np.sin(np.arange(rate // 2) * 0.05), rate)
 
 
-@pytest.mark.slow
 def test_file_lists_are_prepared_beside_their_recordings(tmp_path):
     sound(tmp_path / "wavs/a.wav")
     (tmp_path / "filelists").mkdir()
@@ -40,7 +39,6 @@ def test_file_lists_are_prepared_beside_their_recordings(tmp_path):
     assert '"highest_hz": 500' in (tmp_path / "settings.json").read_text()
 
 
-@pytest.mark.slow
 def test_the_bilingual_archive_is_unpacked_listed_and_prepared(tmp_path):
     corpus = tmp_path / "SF_bilingual"
     for id in ("com_SF_ce1", "com_SF_ce227", "com_SF_ce161"):

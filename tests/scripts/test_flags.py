@@ -58,7 +58,6 @@ def test_only_what_is_given_becomes_flags(python, row):
     assert flags(row.script, python, *row.arguments, **row.variables) == row.expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("module", CONFIGS)
 def test_the_flags_are_those_of_the_command(module):
     """Each of its own: a command line has a flag once."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.wav2vec2_sides import BenchmarkConfig
 from common import config
+from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.network.config import HourglassConfig
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -16,11 +16,13 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 STEPS = [
     "build",
     "transducer_build",
+    "attention_build",
     "memcheck",
     "racecheck",
     "tests",
     "trainings",
     "ctc",
+    "decoders",
     "optim",
     "features",
     "training",
@@ -135,6 +137,17 @@ def test_rows_measured_here_that_are_slower_than_their_rivals_are_named(gpu_mach
     assert "slower" not in done.stdout
 
 
+def test_rows_measured_here_stand_beside_published_numbers(gpu_machine):
+    row = {"config": "jasper10x5dr", "part": "network", "mode": "graph", "precision": "fp16", "batch": 16, "mean": 30.0}
+    row |= {"seconds_of_audio": 16.7, "metric": "latency_ms"}
+    done = gpu_machine.check("optim", ROW=json.dumps(row))
+    told = "jasper10x5dr network graph fp16 16 16.7: 30 ms, published 60.92 on an A100: 2.03 times as fast"
+    assert done.stdout.splitlines()[-1] == told
+    assert done.returncode == 0
+    for other in ({"precision": "bf16"}, {"batch": 2}, {"seconds_of_audio": 9.0}, {"metric": "other"}):
+        assert "published 60" not in gpu_machine.check("optim", ROW=json.dumps(row | other)).stdout
+
+
 def test_steps_can_be_chosen(gpu_machine):
     assert gpu_machine.check("optim", "features").returncode == 0
     assert gpu_machine.runs() == ["benchmarks/optim.py", "benchmarks/features.py"]
@@ -189,7 +202,7 @@ def test_the_benchmarks_of_wav2vec2_get_flags_that_they_know(gpu_machine):
     configs = []
     for line in gpu_machine.runs():
         module, *flags = line.removeprefix("-m ").split()
-        assert module == "benchmarks.wav2vec2_speed"
+        assert module == "wav2vec2.benchmark"
         toml, flags = flags[0], flags[1:]
         assert flags[:2] == ["--device", "cuda"]
         default = config.load(BenchmarkConfig, SCRIPTS.parent / toml)

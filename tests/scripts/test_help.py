@@ -13,7 +13,6 @@ SCRIPTS = sorted(
 )
 
 
-@pytest.mark.slow
 def test_every_script_explains_itself_before_it_installs_or_does_anything(tmp_path):
     """They run with a PATH of their own, on which there is no Python."""
     for tool in ("awk", "basename", "bash", "dirname"):
@@ -30,7 +29,6 @@ def test_every_script_explains_itself_before_it_installs_or_does_anything(tmp_pa
             assert f"bash {script.parts[0]}/" in told.stdout, script
 
 
-@pytest.mark.slow
 def test_every_python_script_has_help(monkeypatch, capsys):
     scripts = [*REPOSITORY.glob("benchmarks/*.py"), *REPOSITORY.glob("scripts/**/*.py")]
     run = [path for path in scripts if '__name__ == "__main__"' in path.read_text(encoding="utf-8")]

@@ -221,7 +221,6 @@ def test_a_folder_that_cannot_be_made_is_named(librispeech, tmp_path):
         librispeech.main(config(librispeech, tmp_path))
 
 
-@pytest.mark.slow
 def test_the_shell_script_passes_its_variables_and_arguments_on(tmp_path):
     (tmp_path / "archives").mkdir()
     variables = {"DATA_DIR": str(tmp_path / "my data"), "SUBSETS": "dev-clean test-other", "SPEEDS": "0.9 1.1"}

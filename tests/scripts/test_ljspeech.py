@@ -85,7 +85,6 @@ def test_what_is_missing_or_damaged_is_told(ljspeech, archives, tmp_path):
         ljspeech.main(ljspeech.Config(data_dir=tmp_path / "file", from_=archives))
 
 
-@pytest.mark.slow
 def test_the_shell_script_passes_its_variables_and_arguments_on(tmp_path):
     environment = {**os.environ, "DATA_DIR": str(tmp_path / "my data"), "SPEECH_PYTHON": sys.executable}
     command = ["bash", REPOSITORY / "scripts/data/ljspeech.sh", "--from", tmp_path]

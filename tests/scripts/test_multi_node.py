@@ -107,7 +107,6 @@ def test_a_batch_script_without_srun_is_told_that_it_uses_one_node(python):
     assert (done.returncode, done.stderr) == (0, expected)
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_two_nodes_learn_what_one_with_two_processes_does(tmp_path):
     root = write_corpus(tmp_path / "corpus")

@@ -5,12 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "fastconformer" / "translation.py"
 
 
-@pytest.mark.slow
 def test_the_corpus_the_training_and_the_scores_are_one_command(tmp_path):
     command = [sys.executable, str(SCRIPT), "--size", "toy", "--data_dir", "data", "--run_dir", "runs"]
     first, second = (

@@ -43,7 +43,6 @@ def run(python: Path, *arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_recordings_are_transcribed_where_only_that_is_installed(python, jasper, hybrid, tmp_path):
     random = np.random.default_rng(0)

@@ -61,7 +61,6 @@ def test_one_tensor_as_example_of_two_inputs_is_refused():
         converted(graph_of(Scaled(), {"x_BF": example, "pace_B1": example}))
 
 
-@pytest.mark.slow
 def test_an_input_that_nothing_depends_on_is_refused():
     class Deaf(nn.Module):
         def forward(self, x_BF: Tensor, pace_B1: Tensor) -> tuple[Tensor]:
@@ -72,7 +71,6 @@ def test_an_input_that_nothing_depends_on_is_refused():
         converted(graph_of(Deaf(), example))
 
 
-@pytest.mark.slow
 def test_a_graph_that_gives_infinity_where_the_model_does_not_is_refused_and_the_place_named():
     silence = {"x_BF": torch.zeros(2, 3)}
     graph = graph_of(Guarded(), {"x_BF": torch.rand(3, 3)}, checks=[silence])
@@ -82,7 +80,6 @@ def test_a_graph_that_gives_infinity_where_the_model_does_not_is_refused_and_the
         greatest_difference(converted(graph), graph)
 
 
-@pytest.mark.slow
 def test_a_graph_that_computes_something_else_than_the_model_is_refused(scaled):
     example = {"x_BF": torch.rand(3, 4), "pace_B1": torch.rand(3, 1)}
     graph = graph_of(Scaled(), example, reference=lambda x_BF, pace_B1: (x_BF * 2,))

@@ -77,7 +77,6 @@ def steps_of(folder: Path):
     return run
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", ["samples", "features"])
 def test_the_steps_give_what_the_recogniser_gives(exported, jasper, clips, tmp_path, source):
     main(ModelRepositoryConfig(out=tmp_path / "models", asr=exported / f"{source}.onnx", backend="python"))
@@ -187,7 +186,6 @@ def test_flags_that_make_no_sense_are_refused():
 
 
 @needs_triton
-@pytest.mark.slow
 @pytest.mark.parametrize("source", ["samples", "features"])
 def test_triton_runs_the_ensemble_with_the_python_back_end(exported, jasper, clips, tmp_path, source):
     paths = (str(REPOSITORY), *site_packages())

@@ -95,7 +95,6 @@ def test_weights_of_the_decoder_in_few_bits_write_nearly_the_same(canary, precis
     assert sum(one == other for one, other in zip(plain, reduced, strict=True)) >= 3
 
 
-@pytest.mark.slow
 def test_an_encoder_in_int8_is_judged_by_what_the_decoder_writes(tmp_path, monkeypatch):
     judged = []
 
@@ -176,7 +175,6 @@ def test_speech_writes_subtitles_in_the_other_language(kind, canary, tmp_path, c
     assert " ".join(line for line in lines if line) == expected.text
 
 
-@pytest.mark.slow
 def test_a_ctc_head_tells_times_of_words_without_torch_too(tmp_path):
     plain, imported = read_model(golden.path("canary2_agg"))
     torch.manual_seed(0)

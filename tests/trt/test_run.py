@@ -51,7 +51,6 @@ def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(jasper, rec
     assert len(ours[2].words) > 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{"relative_buckets": 16, "relative_distance": 40}, {"pos_layers": 3, "pos_kernel": 7}],
@@ -66,7 +65,6 @@ def test_positions_of_wavlm_and_data2vec_leave_with_the_rest(changes, recordings
     assert [one.text for one in Recognizer(tmp_path / "w.onnx").stream(files)] == [one.text for one in theirs]
 
 
-@pytest.mark.slow
 def test_transcripts_of_wav2vec2_with_an_hourglass_are_those_of_the_checkpoint_in_chunks(recordings, tmp_path):
     path = save_wav2vec2(tmp_path / "w.pt", "base linear")
     command.main(command.ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
@@ -99,7 +97,6 @@ def language_model(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [

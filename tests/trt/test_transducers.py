@@ -111,7 +111,6 @@ def test_greedy_decoding_with_words_to_favour_is_the_same_without_a_compiler(hyb
     assert [one.text for one in found] == [one.text for one in expected]
 
 
-@pytest.mark.slow
 def test_ctc_of_pieces_is_searched_as_at_home(recordings, pieces):
     assert_same_searches(pieces("tdt_ctc", "ctc"), "ctc", list(SEARCHES), recordings)
 
@@ -135,7 +134,6 @@ def test_transcripts_are_those_of_the_checkpoint_whole_and_in_chunks(hybrid, rec
     assert_same_transcripts(hybrid, "tdt_ctc", "transducer", recordings)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "head", "decode"),
     [
@@ -149,7 +147,6 @@ def test_so_are_those_of_every_head(name, head, decode, recordings, pieces):
     assert_same_transcripts(pieces(name, head, decode), name, head, recordings)
 
 
-@pytest.mark.slow
 def test_a_file_in_float16_hears_about_the_same(hybrid, tmp_path):
     cfg = ExportConfig(checkpoint=golden.folder() / "tdt_ctc.nemo", out=tmp_path / "h.onnx", precision="fp16")
     command.main(cfg)

@@ -33,7 +33,6 @@ def pretrained(corpus, tmp_path_factory):
     return folder / "wav2vec2_step00000001.pt"
 
 
-@pytest.mark.slow
 def test_a_pretrained_model_learns_to_write_and_its_checkpoint_transcribes(corpus, tmp_path, pretrained):
     main(finetune_config(corpus, tmp_path, pretrained=pretrained, ema=0.9))
     for key in ("loss", "wer", "cer"):
@@ -70,7 +69,6 @@ def test_settings_that_the_pretrained_model_decides_are_told_unless_asked_otherw
         assert any("wav2vec2.* (12)" in line for line in events(tmp_path / "half"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stop_at", [1, 4])
 def test_stopping_before_and_after_the_thaw_gives_bitwise_the_weights_of_never_stopping(
     corpus, tmp_path, pretrained, stop_at
@@ -120,7 +118,6 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
             torch.testing.assert_close(a, b, rtol=1e-3, atol=2e-4)
 
 
-@pytest.mark.slow
 def test_two_processes_learn_what_one_does_from_twice_the_batch_also_across_the_thaw(corpus, tmp_path, pretrained):
     cfg = finetune_config(
         corpus, tmp_path / "one", pretrained=pretrained, max_updates=3, freeze_updates=1, concat_batches=4,
@@ -134,7 +131,6 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch_also_across_the_
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-3), key
 
 
-@pytest.mark.slow
 def test_the_best_by_word_error_rate_is_kept_from_the_update_that_is_named(corpus, tmp_path):
     cfg = finetune_config(corpus, tmp_path / "run", every={"validate_steps": 1}, max_updates=3)
     main(cfg)
@@ -144,7 +140,6 @@ def test_the_best_by_word_error_rate_is_kept_from_the_update_that_is_named(corpu
     assert checkpoint.load(tmp_path / "late" / "wav2vec2_best.pt")["progress"]["best_step"] == 3
 
 
-@pytest.mark.slow
 def test_what_the_model_writes_is_shown_beside_the_reference_and_changes_nothing(corpus, tmp_path):
     plain = finetune_config(corpus, tmp_path / "plain", max_updates=4, ema=0.9)
     main(plain)

@@ -117,7 +117,6 @@ def test_a_layer_that_the_model_lacks_is_told(model, files, tmp_path, capsys):
     assert said.err == ["error: layer = 5: the model has layers 0 (the input of the first one) to 4"]
 
 
-@pytest.mark.slow
 def test_a_beam_search_can_favour_words(model, files, capsys):
     plain, searched = (infer(capsys, model, files[0], *flags) for flags in ([], ["--decoding.beam", 8]))
     assert searched.status == 0

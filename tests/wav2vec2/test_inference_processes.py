@@ -1,7 +1,6 @@
 """Processes as torchrun starts them share the recordings."""
 
 import numpy as np
-import pytest
 import soundfile
 
 from tests.processes import fork_module
@@ -10,7 +9,6 @@ from tests.wav2vec2.test_inference import save
 from wav2vec2 import load
 
 
-@pytest.mark.slow
 def test_two_processes_write_what_one_does_and_both_know_what_failed(tmp_path):
     model = save(tmp_path / "small.pt", ctc_model("base"))
     files = [tmp_path / f"{i}.flac" for i in range(3)]

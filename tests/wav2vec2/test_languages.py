@@ -21,7 +21,6 @@ def settings(folder, output_dir, **data):
     return replace(cfg, every=replace(cfg.every, save_steps=1, validate_steps=1))
 
 
-@pytest.mark.slow
 def test_letters_that_are_no_labels_end_a_run_and_those_of_the_data_are_logged(tmp_path):
     folder = write_manifests(tmp_path / "corpus", "mandarin", train=4, validation=2)
     with pytest.raises(LanguageError, match=r"dev.jsonl: \d+ letters in 6 texts are none of the 28 labels"):
@@ -42,7 +41,6 @@ def test_letters_can_be_dropped_and_are_counted_in_the_log(tmp_path):
     assert "letters in 6 texts are none of the 28 labels" in (tmp_path / "run" / "nvlog.json").read_text()
 
 
-@pytest.mark.slow
 def test_russian_is_learned_and_transcribed_back(tmp_path):
     folder = write_manifests(tmp_path / "corpus", "russian", train=4, validation=2)
     runs.write_alphabet(folder)

@@ -28,7 +28,6 @@ from wav2vec2.run_config import PretrainConfig
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.slow
 def test_the_toy_goes_through_real_speech(tmp_path):
     folder = str(shared("data/librispeech-untranscribed-mini/LibriSpeech"))
     cfg = config.load(PretrainConfig, CONFIGS / "toy_pretrain.toml")
@@ -59,7 +58,6 @@ def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp
         assert message in line
 
 
-@pytest.mark.slow
 def test_workers_change_nothing(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path / "here", max_updates=2)
     main(cfg)
@@ -86,7 +84,6 @@ def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, t
             torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.slow
 def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path / "one", max_updates=3, concat_batches=4, data={"batch_size": 2})
     main(cfg)
@@ -97,7 +94,6 @@ def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path
         assert logged(tmp_path / "two", key) == pytest.approx(logged(tmp_path / "one", key), rel=1e-4), key
 
 
-@pytest.mark.slow
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(pretrain_config(corpus, tmp_path, max_updates=12, data={"validation": ()}))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))

@@ -33,7 +33,6 @@ def workplace(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 def test_the_commands_that_transcribe_run(workplace, capsys):
     assert len(PYTHON) == 6
     for command in PYTHON:

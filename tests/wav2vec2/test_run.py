@@ -54,9 +54,7 @@ def best_of(folder):
     return checkpoint.load(folder / "wav2vec2_best.pt")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [3, 4, 5])
-@pytest.mark.parametrize("validate_steps", [0, 1])
+@pytest.mark.parametrize(("number", "validate_steps"), [(3, 1), (4, 0), (5, 0)])
 def test_sigterm_saves_without_a_validation_which_the_next_job_makes_up_for(
     short_epochs, tmp_path, sigterm_at, number, validate_steps
 ):
@@ -96,7 +94,6 @@ def test_a_limit_is_no_hurry_its_validation_comes_before_the_checkpoint(short_ep
     assert state_of(tmp_path)["progress"]["best"] == min(scores)
 
 
-@pytest.mark.slow
 def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, monkeypatch):
     written, save_step = [], RunDirectory.save_step
 
@@ -110,7 +107,6 @@ def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, 
     assert state_of(tmp_path)["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
 
 
-@pytest.mark.slow
 def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, tmp_path, monkeypatch):
     drawn, loaders, plans, load = [], [], run.training_plans, run.loader
     monkeypatch.setattr(
@@ -122,8 +118,7 @@ def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, 
     assert len(loaders) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stop_at", [1, 2, 3])
+@pytest.mark.parametrize("stop_at", [1, 2])
 def test_workers_that_are_epochs_ahead_change_nothing_across_a_stop(short_epochs, tmp_path, stop_at):
     cfg = short_epochs(tmp_path / "whole", data={"validation": ()})
     pretrain.main(cfg)

@@ -1,4 +1,4 @@
-"""A client of `trt.serve`: asks, and streams live captions. Needs no torch."""
+"""A client of `trt.serve`: asks, measures under many clients, streams live captions. Needs no torch."""
 
 from trt.client.command import ClientConfig, main
 

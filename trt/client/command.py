@@ -1,13 +1,16 @@
-"""Asks a server of trt.serve: `python -m trt.client transcribe|speak|live INPUT …`.
+"""Asks a server of trt.serve: `python -m trt.client transcribe|speak|measure|live INPUT …`.
 
     python -m trt.client transcribe talk.flac recordings/ --format srt --output_dir subtitles
     python -m trt.client speak "Good morning." --output morning.wav
+    python -m trt.client measure recordings/ --clients 32 --seconds 60
     python -m trt.client live talk.flac
     arecord -t raw -f S16_LE -r 16000 | python -m trt.client live -
 
-transcribe takes and writes what inference does; a server that is busy is asked again. Needs no torch.
+transcribe takes and writes what inference does; a server that is busy is asked again. measure asks from many clients at
+once, compares every answer with the one that its recording got alone, and gives percentiles. Needs no torch.
 """
 
+import math
 import os
 import sys
 import threading
@@ -19,6 +22,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from common.audio import waveform
 from common.audio.waveform import AudioError
 from common.files.atomic import written_whole
 from common.recognition import writing
@@ -27,6 +31,7 @@ from common.recognition.recordings import in_threads
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
+from trt.client.measuring import ClientClip, Offline, measure, measure_live, measure_speech, offline
 from trt.client.streaming import captions, from_pipe, in_real_time
 
 
@@ -34,8 +39,9 @@ from trt.client.streaming import captions, from_pipe, in_real_time
 class ClientConfig:
     """What to ask, of which server, and where the answer goes."""
 
-    action: Annotated[Literal["transcribe", "speak", "live"], Positional]
-    """transcribe: recordings to text; speak: a text to sound; live: a recording as it would be spoken."""
+    action: Annotated[Literal["transcribe", "speak", "measure", "live"], Positional]
+    """transcribe: recordings to text; speak: a text to sound; measure: recordings from many clients at once; live: a
+    recording as it would be spoken."""
     inputs: Annotated[tuple[str, ...], Positional, arg(metavar="INPUT")]
     """Recordings, folders, manifests; to speak: a text in quotes; live: a recording, or - for raw samples (16 bits,
     mono, 16 kHz) on the standard input, as arecord gives them."""
@@ -56,6 +62,13 @@ class ClientConfig:
     """Pace of the speech as a factor."""
     clients: int = 4
     """Requests at the same time."""
+    seconds: float = 60.0
+    """Seconds of a measurement."""
+    of: Literal["transcripts", "captions", "speech"] = "transcripts"
+    """Subject of a measurement: transcripts of recordings; captions of recordings streamed as they would be spoken, one
+    per client; speech, the first sound of a text in quotes."""
+    offline: Path | None = None
+    """ONNX file of the server, for measure: this process transcribes with it too, in batches of 8, for comparison."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -64,8 +77,10 @@ class ClientConfig:
             raise ValueError("speak: expected one text in quotes, and --output FILE.wav")
         if self.action == "live" and len(self.inputs) != 1:
             raise ValueError("live: expected one recording, or -")
-        if self.clients < 1:
-            raise ValueError(f"clients = {self.clients}: expected above 0")
+        if self.action == "measure" and self.of == "speech" and len(self.inputs) != 1:
+            raise ValueError("measure --of speech: expected one text in quotes")
+        if self.clients < 1 or self.seconds <= 0:
+            raise ValueError(f"clients = {self.clients}, seconds = {self.seconds:g}: expected above 0")
 
     @property
     def key(self) -> str:
@@ -80,8 +95,10 @@ def main(cfg: ClientConfig) -> int:
             return transcribe(cfg)
         case "speak":
             return speak(cfg)
-        case _:
+        case "live":
             return live(cfg)
+        case _:
+            return measured(cfg)
 
 
 def transcribe(cfg: ClientConfig) -> int:
@@ -144,3 +161,45 @@ def live(cfg: ClientConfig) -> int:
         waits = ", ".join(f"p{p} {percentile(told.delays, p):.2f} s" for p in (50, 95, 100))
         tell(f"{told.seconds:.1f} s; words were final {waits} after they ended")
     return 0
+
+
+def measured(cfg: ClientConfig) -> int:
+    """Prints percentiles; the status is 1 where an answer was wrong or missing."""
+    if cfg.of == "speech":
+        firsts, lasts = measure_speech(cfg.url, cfg.inputs[0], key=cfg.key, clients=cfg.clients, seconds=cfg.seconds)
+        print(f"{len(firsts)} answers; ms to the first sound: {_waits(firsts)}; to the last: {_waits(lasts)}")
+        return 0
+    if cfg.of == "captions":
+        delays = measure_live(cfg.url, [Path(name) for name in cfg.inputs], key=cfg.key, clients=cfg.clients)
+        print(f"{len(delays)} words; ms from the end of a word to its being final: {_waits(delays)}")
+        return 0
+    items, problems = find_recordings([Path(name) for name in cfg.inputs])
+    clips = []
+    for item in items:
+        content, name = content_of(item.source)
+        clips.append(ClientClip(content, name, waveform.info(waveform.Held(content, name)).seconds))
+    if problems or not clips:
+        raise ServerError("; ".join(problems) or "no recordings to ask for")
+    before = _offline(cfg, clips)
+    result = measure(cfg.url, clips, key=cfg.key, clients=cfg.clients, seconds=cfg.seconds)
+    print("\n".join(result.lines()))
+    if before is not None and (after := _offline(cfg, clips)) is not None:
+        throughput, cpu_ms = ((one + other) / 2 for one, other in zip(before, after, strict=True))
+        share = "" if math.isnan(result.cpu_ms) else f", by processor time {cpu_ms / result.cpu_ms:.2f}"
+        print(
+            f"offline in batches: {throughput:.1f} s of audio a second, {cpu_ms:.2f} ms of processor time a recording; "
+            f"the server {result.throughput / throughput:.2f} of it{share}"
+        )
+    return 1 if result.errors or result.wrong else 0
+
+
+def _waits(seconds: list[float]) -> str:
+    if not seconds:
+        raise ServerError("nothing was answered in that time")
+    return ", ".join(f"p{p} {1000 * percentile(seconds, p):.0f}" for p in (50, 90, 95, 99))
+
+
+def _offline(cfg: ClientConfig, clips: list[ClientClip]) -> Offline | None:
+    if cfg.offline is None:
+        return None
+    return offline(cfg.offline, clips, batch_size=8, seconds=min(10.0, cfg.seconds))

@@ -20,15 +20,17 @@ from zlib import crc32
 from tyro.conf import Positional, arg
 
 from common import config
-from common.data.entries import ManifestError
-from common.data.index import Builder, IndexFileError, Utterances
-from common.data.keeping import made
+from common.data.lists.entries import ManifestError
+from common.data.lists.index import Builder, IndexFileError
+from common.data.lists.keeping import made
+from common.data.lists.utterances import Utterances
 from common.data.manifest import read_sources, told_apart
 from common.data.shards import foreign, writing
 from common.data.shards.writing import Codec, told
 from common.data.utterance import Utterance
 from common.files.stores import Stored, StoreError
 
+NAMES = "name manifests, corpus folders or data sets of shards"
 Sources = Annotated[tuple[str, ...], Positional, arg(metavar="SOURCE")]
 
 
@@ -88,7 +90,7 @@ class RepairConfig:
 
 def write(cfg: WriteConfig) -> int:
     """Writes shards; the exit status."""
-    found = read_sources(cfg.sources, root=cfg.root, on_error="skip", training=False)
+    found = read_sources(cfg.sources, root=cfg.root, on_error="skip", training=False, advice=NAMES)
     problems = writing.write(
         found.utterances, cfg.out, codec=cfg.codec, rate=cfg.rate, shard_bytes=cfg.shard_megabytes << 20,
         seed=cfg.seed, workers=cfg.workers, log=print,
@@ -132,7 +134,7 @@ def repair(cfg: RepairConfig) -> int:
 
 
 def _data(sources: tuple[str, ...]) -> Utterances:
-    return read_sources(sources, on_error="skip", training=False).utterances
+    return read_sources(sources, on_error="skip", training=False, advice=NAMES).utterances
 
 
 def _damaged(utterances: Utterances) -> list[tuple[Utterance, str]]:

@@ -11,27 +11,26 @@
 What cannot be used is told by name: an utterance whose member is damaged or missing, and no other.
 """
 
-import contextlib
 import functools
 import itertools
 import json
 import math
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zlib import crc32
 
 from common.audio import waveform
-from common.data.entries import Entry, EntryError, ManifestError, short
-from common.data.formats import described
-from common.data.index import Builder
+from common.data.lists.entries import Entry, EntryError, ManifestError, short
+from common.data.lists.formats import described
+from common.data.lists.index import Builder
+from common.data.lists.tables import NAMES, read_kaldi
 from common.data.shards.tar import Damage, Member, members
-from common.data.tables import NAMES, read_kaldi
 from common.data.utterance import Utterance
 from common.files import columns, stores
 from common.files.atomic import files_below
+from common.files.gzipped import gunzipped
 from common.files.stores import Stored
 
 _RANGE = re.compile(r"(?:\{|\(|\[|<|_OP_)(?:(\d+)\.\.(\d+)|([^{}()\[\]<>]*,[^{}()\[\]<>]*))(?:\}|\)|\]|>|_CL_)")
@@ -40,8 +39,6 @@ _PIECE = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
 _HUB = re.compile(r"(?:hf:/+datasets/)?([\w.-]+/[\w.-]+?)/?")
 _CUTS = re.compile(r"/cuts\.(\d+)\.jsonl(?:\.gz)?$")
 _AUDIO = (".flac", ".wav", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph", ".m4a", ".audio")
-_MEMBER, _PADDING = b"\x1f\x8b\x08", re.compile(rb"\0*")  # how what gzip packed begins, and what may follow it
-_PACKED = 1 << 16  # bytes that are unpacked at once
 MOST = 1 << 20  # names that braces stand for
 Found = Utterance | str  # or why it cannot be used
 
@@ -138,22 +135,20 @@ def _folder(path: Path, files: Sequence[str]) -> Iterator[Found]:
 
 
 def _from_hub(name: str) -> Iterator[Found]:
-    """A data set of the hub: its tars where they are, its Parquet files as copies on this machine."""
-    try:
-        files = stores.files(f"hf://datasets/{name}")
-    except stores.StoreError as error:
-        raise ManifestError(f"{name}: no such file, and no data set of the hub: {error}") from None
-    if not any(file.endswith(".parquet") for file in files):
-        yield from _folder(Path(name), files)
-        return
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    """A data set of the hub: its Parquet files as copies on this machine, else its tars where they are."""
+    from huggingface_hub import HfApi, snapshot_download
 
     try:
-        copy = Path(snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet"))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise ManifestError(f"{name}: cannot be fetched from the hub: {str(error).splitlines()[0]}") from None
-    yield from _other(copy)
+        files = sorted(file.rfilename for file in HfApi().dataset_info(name).siblings or ())
+        has_tables = any(file.endswith(".parquet") for file in files)
+        copy = snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet") if has_tables else ""
+    except Exception as error:  # of the network, by whichever client it has
+        told = str(error).strip().partition("\n")[0]
+        raise ManifestError(f"{name}: no such file, and no data set of the hub: {told}") from None
+    if copy:
+        yield from _other(Path(copy))
+    else:
+        yield from _folder(Path(name), [f"hf://datasets/{name}/{file}" for file in files])
 
 
 class _Tar:
@@ -372,33 +367,6 @@ def _lines(name: str) -> Iterator[tuple[int, bytes | str]]:
             number += 1
     if rest.strip():
         yield number, rest
-
-
-def gunzipped(content: bytes) -> Iterator[bytes | str]:
-    """What was packed by gzip, of each of its members all that can be had, and why what follows cannot."""
-    at = 0
-    while at < len(content):
-        end, problem, unpacked = at, "cut short", zlib.decompressobj(31)
-        parts = []
-        while not unpacked.eof and end < len(content):
-            before = unpacked.copy()
-            try:
-                parts.append(unpacked.decompress(content[end : end + _PACKED]))
-            except zlib.error as error:
-                problem = " ".join(str(error).split())
-                with contextlib.suppress(zlib.error):
-                    parts += (before.decompress(content[place : place + 1]) for place in range(end, len(content)))
-                break
-            end += _PACKED
-        if found := b"".join(parts):
-            yield found
-        if unpacked.eof:
-            at = _PADDING.match(content, min(end, len(content)) - len(unpacked.unused_data)).end()  # type: ignore[union-attr]
-            continue
-        if found or not at:
-            yield problem
-        at = content.find(_MEMBER, max(at + 1, end))
-        at = len(content) if at < 0 else at
 
 
 def _json(content: bytes, place: str) -> dict[str, Any] | str:

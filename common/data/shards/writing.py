@@ -23,7 +23,8 @@ import soundfile
 
 from common.audio import waveform
 from common.data.digest import digest
-from common.data.index import Builder, Index, IndexFileError, Utterances
+from common.data.lists.index import Builder, Index, IndexFileError
+from common.data.lists.utterances import Utterances
 from common.data.shards.tar import write_end, write_member
 from common.data.utterance import Utterance
 from common.files.atomic import write_text, written_whole

@@ -12,6 +12,7 @@ from common.text.shapes import Readings, reading
 _LISTS = {row[0]: row[1] for row in read_table(TABLES / "electronic.tsv")}
 _DOMAINS, _SHORT_DOMAINS, _EXTENSIONS = _LISTS["domains"], _LISTS["domains before a path"], _LISTS["extensions"]
 _SPELLED_THERE = frozenset(_LISTS["spelled"].split("|"))
+_WORDS = frozenset(_LISTS["words"].split("|"))
 MARKS = {
     ".": "dot", "/": "slash", "_": "underscore", "-": "dash", "@": "at", "?": "question mark", "=": "equals",
     "\\": "backslash", "&": "ampersand", "#": "hash", "%": "percent", ":": "colon", "~": "tilde", "+": "plus",
@@ -76,7 +77,7 @@ def _letters_or_word(part: str, style: Style) -> str:
     """What is short, or has no vowel, and is no word is spelled."""
     is_short = len(part) < 4 or not re.search("[aeiouy]", part, re.IGNORECASE)
     small = part.lower()
-    is_word = small in ("wav", "tex", "bib", "env", "num") or (
+    is_word = small in _WORDS or (
         pronounce.pronunciations(small) and not (pronounce.is_said_by_letter(small) or small in _SPELLED_THERE)
     )
     return style.letters(part) if style.for_voice and is_short and not is_word else part

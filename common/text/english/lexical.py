@@ -5,8 +5,9 @@ from functools import lru_cache
 
 from common.text.choose import Proposal, SpokenForm, edge
 from common.text.english import electronic, words
-from common.text.english.shapes import ALNUM, SIGN_ROWS
+from common.text.english.say import says
 from common.text.english.style import Style
+from common.text.english.words import ALNUM, SIGN_ROWS
 from common.text.shapes import Shapes, beside, matched, reading, shape
 
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
@@ -28,9 +29,9 @@ _NUMERAL = re.compile(r"([IVXLCDM]+|[ivxlcdm]+)('s)?(?![\w'])")
 _ELISION = re.compile(r"[A-Za-z]+'[a-z]")
 
 CAPITALS = (
-    shape("season", r"S(\d{1,2})[\s.:]?E(\d{1,3})(?!\w)", words.season),
+    shape("season", r"S(\d{1,2})[\s.:]?E(\d{1,3})(?!\w)", says("season", "season {1} episode {2}")),
     shape("formula", r"((?:[A-Z][a-z]?[\d₀-₉]{0,3}|\((?:[A-Z][a-z]?[\d₀-₉]{0,3}){1,9}\)[\d₀-₉]{1,3}){1,20})"
-           r"(\^?\d?(?:\+|-(?!-))|[²³⁴]?[⁺⁻])?(?![A-Za-z\d+'])", words.formula),
+           r"(\^?\d?(?:\+|-(?!-))|\s\d?[+-](?=\sions?\b)|[²³⁴]?[⁺⁻])?(?![A-Za-z\d+'])", words.formula),
     shape("chess", r"([KQRBN])?([a-h]?[1-8]?)(x)?([a-h])([1-8])(=[QRBN])?([+#])?(?![\w-])"
            r"|O-O(?:-O)?(?![\w-])", words.chess),
     shape("chord", r"([A-G])([#♯♭]|b(?=\s(?:major|minor|flat)|m|[0-9]))?"
@@ -47,10 +48,11 @@ LETTERS = (
     shape("mixed", r"[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z][a-z]{2,}(?![A-Za-z])", electronic.variable),
     shape("chords", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", words.chords),
     shape("function", r"([fghFGPEO])('{0,2})(?=\([^()\n]{1,20}\))", words.function),
-    shape("derivative", r"d([a-z])/d([a-z])(?![\w/])", words.derivative),
-    shape("logarithm", r"log([₀-₉]{1,3})\(?", words.logarithm),
-    shape("dosage", r"q\.?(\d{1,2})(?:-(\d{1,2}))?\s?h(?:rs?|ours)?(?!\w)\.?", words.dosage),
-    shape("masked", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", words.masked),
+    shape("derivative", r"d([a-z])/d([a-z])(?![\w/])", says("function", "d {1:s} d {2:s}")),
+    shape("logarithm", r"log([₀-₉]{1,3})\(?", says("function", "log base {1} of")),
+    shape("dosage", r"q\.?(\d{1,2})\s?h(?:rs?|ours)?(?!\w)\.?", says("time", "every {1} hours")),
+    shape("dosage", r"q\.?(\d{1,2})-(\d{1,2})\s?h(?:rs?|ours)?(?!\w)\.?", says("time", "every {1} to {2} hours")),
+    shape("masked", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", says("card", "{1:d}")),
     shape("code", r"(?=[A-Za-z\d-]{0,24}\d)[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){0,6}(?![\w-])", words.labelled),
 )  # fmt: skip
 _STANDS_ALONE = re.compile(r"(?![xX])[A-Za-z][a-z]*(?=[\s,;:!?)]|\.(?:\s|\Z)|\Z)")

@@ -4,6 +4,7 @@ Each function yields the readings of one match of a shape; the names of their pa
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from common.text.english.style import Style
@@ -16,6 +17,22 @@ MONTHS = (
     "december",
 )  # fmt: skip
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁻⁺", "01234567890123456789-+")
+
+
+class _Group(str):
+    """What a group of a match says: a number, with :d its digits, with :s itself."""
+
+    def __format__(self, how: str) -> str:
+        return str(self) if how == "s" else digits(self) if how == "d" else cardinal(str(int(self.translate(POWERS))))
+
+
+def says(parts: str, form: str) -> Callable[[re.Match[str], Style], Readings]:
+    """One reading, whose words are `form` with the groups of the match: {1} as a number, {1:d}, {1:s}."""
+
+    def readings(m: re.Match[str], style: Style) -> Readings:
+        yield reading(parts, form.format(m[0], *map(_Group, m.groups(""))))
+
+    return readings
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 """Text that is said as something: SSML's say-as, with the interpretations of W3C's note and of other engines."""
 
 import re
+import unicodedata
 
 from common.text.english.electronic import MARKS
 from common.text.english.reader import spoken_as
 from common.text.english.say import MONTHS, in_full
 from common.text.english.style import Style
 from common.text.english.words import SYMBOLS
-from common.text.normalize import prepared
 from common.text.numbers import digits, ordinal, year
 
 _CHARACTERS = ("characters", "spell-out", "verbatim")
@@ -49,7 +49,9 @@ def say_as(text: str, how: str, form: str = "") -> str | None:
     if how not in _KINDS:
         raise SayAsError(f'<say-as interpret-as="{how}">: expected one of {", ".join(INTERPRETATIONS)}')
     written = re.sub(r"(?<![\d.])0+(?=\d)", "", text) if how == "cardinal" else text
-    said = spoken_as(prepared(written).strip(), _VOICE, _KINDS[how])
+    written = re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " ", written)  # 2½ → 2 1/2
+    written = unicodedata.normalize("NFKC", written).replace("⁄", "/")
+    said = spoken_as(written, _VOICE, _KINDS[how])
     if said is None and how in _STRICT:
         raise SayAsError(f'<say-as interpret-as="{how}">: {text[:40]!r} is none')
     return said

@@ -6,8 +6,8 @@ import string
 from common.text.choose import Proposal, SpokenForm
 from common.text.english import electronic, lexical, quantities, say, words
 from common.text.english.quantities import CURRENCIES, PINNED
-from common.text.english.shapes import ALNUM, SIGN_ROWS
 from common.text.english.style import LARGE, NUMBER, Style
+from common.text.english.words import ALNUM, SIGN_ROWS
 from common.text.shapes import Shapes, beside, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -104,8 +104,8 @@ SHAPES = Shapes((
     shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope, begins=_RAISED),
     shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute, begins="|"),
     shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled, begins="*#"),
-    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)", words.masked,
-          begins="*•"),
+    shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)",
+          say.says("card", "{1:d}"), begins="*•"),
     shape("handle", r"@([A-Za-z_]\w*)", electronic.handle, begins="@"),
     shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag, begins="#"),
     shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, begins="#"),

@@ -1,7 +1,5 @@
 """How English is read, and how a number is written."""
 
-import functools
-import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
@@ -51,14 +49,3 @@ class Style:
 
 
 _MEMORIES: dict[bool, Memory] = {False: {}, True: {}}
-
-
-@functools.lru_cache(maxsize=32)
-def anywhere(text: str, pattern: re.Pattern[str]) -> bool:
-    """Whether `pattern` is in `text`, which is asked for each of its tokens and looked for once."""
-    return bool(pattern.search(text))
-
-
-def text_before(match: re.Match[str]) -> str:
-    """The 40 characters before a match."""
-    return match.string[max(0, match.start() - 40) : match.start()]

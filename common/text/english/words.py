@@ -46,6 +46,11 @@ NOT_A_NAME = re.compile(
     re.IGNORECASE,
 )
 GREEK = {row[0]: row[1] for row in read_table(TABLES / "greek.tsv")}
+ALNUM = re.compile(r"[A-Za-z]{0,6}\d[A-Za-z]{0,6}(?!\w)")
+SIGN_ROWS: dict[str, list[SpokenForm]] = defaultdict(list)
+"""What signs say."""
+for _sign, _said, _kind in (([*row, "", ""])[:3] for row in read_table(TABLES / "signs.tsv")):
+    SIGN_ROWS[_sign].append(reading(f"{_kind} s:{_sign}", _said))
 SYMBOLS = {row[0]: row[1] for row in read_table(TABLES / "signs.tsv") if len(row[0]) == 1 and row[2] == "sign"} | {
     sign: names[1] for sign, names in CURRENCIES.items() if len(sign) == 1 and not sign.isalpha()
 }
@@ -243,11 +248,6 @@ def chords(m: re.Match[str], style: Style) -> Readings:
 # Letters with numbers and signs
 
 
-def season(m: re.Match[str], style: Style) -> Readings:
-    """S2E5"""
-    yield reading("season", f"season {cardinal(str(int(m[1])))} episode {cardinal(str(int(m[2])))}")
-
-
 def labelled(m: re.Match[str], style: Style) -> Readings:
     """A1B2-334, 8F3-22K-901, XJ-900: runs of letters and numbers"""
     runs = re.findall(r"\d+|[A-Za-z]+", m[0])
@@ -261,12 +261,7 @@ def _run(run: str, style: Style) -> str:
     return cardinal(run) if len(run) < 3 and run[0] != "0" else digits(run)
 
 
-_ELEMENTS = frozenset(
-    re.findall(
-        "[A-Z][a-z]?",
-        "HHeLiBeBCNOFNeNaMgAlSiPSClArKCaTiVCrMnFeCoNiCuZnGaGeAsSeBrSrZrMoAgCdSnSbTeIXeCsBaWPtAuHgPbBiRaThUPu",
-    )
-)
+_ELEMENTS = {row[0]: row[1] for row in read_table(TABLES / "elements.tsv")}
 _ELEMENT = re.compile(r"([A-Z][a-z]?|\))([\d₀-₉]*)")
 
 
@@ -281,18 +276,11 @@ def formula(m: re.Match[str], style: Style) -> Readings:
         f"{style.letters(element.strip(')'))} {cardinal(n.translate(POWERS)) if n else ''}".strip()
         for element, n in found
     )
-    charge = (m[2] or "").translate(POWERS).lstrip("^")
+    charge = (m[2] or "").translate(POWERS).lstrip("^ ")
     if charge:
         of = f" {cardinal(charge[:-1])}" if charge[:-1] else ""
         said += f"{of} {'plus' if charge[-1] == '+' else 'minus'}"
     yield reading("formula", said)
-
-
-_NUCLIDES = {
-    "H": "hydrogen", "He": "helium", "C": "carbon", "N": "nitrogen", "O": "oxygen", "K": "potassium", "Co": "cobalt",
-    "Sr": "strontium", "I": "iodine", "Cs": "cesium", "Pb": "lead", "Ra": "radium", "Th": "thorium", "U": "uranium",
-    "Pu": "plutonium", "P": "phosphorus", "S": "sulfur", "Fe": "iron", "Ca": "calcium",
-}  # fmt: skip
 
 
 def isotope(m: re.Match[str], style: Style) -> Readings:
@@ -300,7 +288,7 @@ def isotope(m: re.Match[str], style: Style) -> Readings:
     if m[2] in _ELEMENTS:
         value = m[1].translate(POWERS)
         said = cardinal(value) if len(value) < 3 else f"{cardinal(value[0])} {cardinal(value[1:])}"
-        yield reading("formula", f"{_NUCLIDES.get(m[2]) or style.letters(m[2])} {said}")
+        yield reading("formula", f"{_ELEMENTS[m[2]]} {said}")
 
 
 _CHESSMEN = {"K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
@@ -339,32 +327,11 @@ def function(m: re.Match[str], style: Style) -> Readings:
     yield reading("function", f"{style.letters(m[1])} {prime}of")
 
 
-def derivative(m: re.Match[str], style: Style) -> Readings:
-    """dy/dx"""
-    yield reading("function", " ".join(map(style.letters, ("d", m[1], "d", m[2]))))
-
-
-def logarithm(m: re.Match[str], style: Style) -> Readings:
-    """log₂("""
-    yield reading("function", f"log base {cardinal(m[1].translate(POWERS))} of")
-
-
 def zone(m: re.Match[str], style: Style) -> Readings:
     """UTC+5:30"""
     said = [style.letters(m[1].lower()) if style.for_voice else m[1].lower(), "plus" if m[2] == "+" else "minus"]
     said += [cardinal(str(int(m[3]))), *([cardinal(m[4])] if m[4] else [])]
     yield reading("time", " ".join(said))
-
-
-def dosage(m: re.Match[str], style: Style) -> Readings:
-    """q4-6h → every four to six hours"""
-    last = f" to {cardinal(m[2])}" if m[2] else ""
-    yield reading("time", f"every {cardinal(m[1])}{last} hours")
-
-
-def masked(m: re.Match[str], style: Style) -> Readings:
-    """**** 1234, xxxx-1234"""
-    yield reading("card", digits(m[1]))
 
 
 def grade(m: re.Match[str], style: Style) -> Readings:

@@ -13,6 +13,11 @@ def fraction(m: re.Match[str], language: Language) -> Readings:
     """1/2, 2/3 der Gäste, 8/10 Punkten, 1 1/2 Std., 3/4 l, ½"""
     whole, unit, code = m["whole"] or "", m["unit"] or "", language.code
     parts = (m["top"], m["bottom"]) if m["top"] else unicodedata.normalize("NFKC", m["sign"]).split("\u2044")
+    of = language.said("say", "out of")
+    if not parts[0].isdecimal():  # 14,5/20
+        if of and not (unit or whole):
+            yield reading("outof", f"{parts[0]} {of} {parts[1]}")
+        return
     top, bottom = map(int, parts)
     if unit:
         if 0 < top < bottom and "{}" not in (forms := language.said("unit", unit)):
@@ -23,7 +28,7 @@ def fraction(m: re.Match[str], language: Language) -> Readings:
         if is_half and code == "de":
             yield reading("half", f"{_in_one_word(whole)}einhalb")
         return
-    if of := language.said("say", "out of"):
+    if of:
         yield reading("outof", f"{top} {of} {bottom}")
     for kind in "mf" if is_half else "":  # un an et 1/2
         if half := language.said("half behind", kind):

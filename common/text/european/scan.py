@@ -53,9 +53,9 @@ def _shapes(language: Language) -> Shapes:
               _IN_NUMBERS + firsts("scale"), "0"),
         shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/", "0"),
         shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ",", "0"),
-        shape("fraction", rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?(?:(?P<top>\d{{1,2}})/(?P<bottom>\d{{1,2}})"
-              rf"(?![\w/])|(?P<sign>[{_PARTS}]))(?:\s?(?P<unit>{units})(?!\w))?",
-              fractions.fraction, f"/{_PARTS}{_SPACES}", f"0{_PARTS}"),
+        shape("fraction", rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?"
+              rf"(?:(?P<top>\d{{1,2}}(?:[.,]\d{{1,2}})?)/(?P<bottom>\d{{1,2}})(?![\w/])|(?P<sign>[{_PARTS}]))"
+              rf"(?:\s?(?P<unit>{units})(?!\w))?", fractions.fraction, f"/.,{_PARTS}{_SPACES}", f"0{_PARTS}"),
         shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", fractions.mixed,
               f"/½{_SPACES}", "0"),
         shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, f"x×{_SPACES}", "0"),
@@ -189,7 +189,9 @@ def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
     """What short forms may stand there, with and without the dot at their end."""
     found = []
     if short := language.short.match(text, start):
-        goes_on = re.match(r"\s*[\da-z]", text[short.end() : short.end() + 3])  # so that its dot ends no sentence
+        goes_on = re.match(
+            r"\s*(?:[\da-z]|[IVX]{2})", text[short.end() : short.end() + 4]
+        )  # so that its dot ends no sentence
         for written in (short[0],) if goes_on else dict.fromkeys((short[0], short[0].rstrip("."))):
             readings = language.shorts.get(written.replace(" ", ""))
             if readings and _may_stand(text, start, start + len(written), readings[0].parts[0], language):

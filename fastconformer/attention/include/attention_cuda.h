@@ -14,6 +14,8 @@ extern "C" {
 
 #define ATTENTION_MOST_WIDTH 256
 
+struct CUstream_st;
+
 /* Pointers are to the device's memory. */
 typedef struct {
     int64_t tokens, heads, width; /* of a head: up to ATTENTION_MOST_WIDTH */

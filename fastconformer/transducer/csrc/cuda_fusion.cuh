@@ -27,6 +27,12 @@ static __device__ inline void keep(const ctc_decode::State& state, int32_t* numb
     numbers[2] = state.phrase;
 }
 
+// Not inlined: what walks the tables would be there three times, and keep more numbers than there are registers.
+static __device__ __noinline__ ctc_decode::Step extended(const ctc_decode::Scorer& scorer, const ctc_decode::State& state,
+                                                         int64_t label, double least) {
+    return scorer.extend(state, int32_t(label), least);
+}
+
 // Of a label, by the prediction network and a frame of zeros. Called by a warp.
 template <typename Weight> __device__ float internal_logit(const Job& job, int64_t n, int64_t label) {
     const Weight* const row = (const Weight*)job.output_weights + label / PANEL * PANEL * job.joint + label % PANEL;
@@ -48,7 +54,7 @@ __device__ int64_t fused_label(const Job& job, int64_t n, const float* scores, i
     const double weight = job.batch.internal_weight, limit = job.batch.internal_most;
     const double bound = scorer->label_bound(state.phrase);
     int64_t best = heard;
-    double most = double(scores[heard]) + scorer->extend(state, int32_t(heard)).gain;
+    double most = double(scores[heard]) + extended(*scorer, state, heard, -INFINITY).gain;
     // Labels compete first without the internal logits, of which few are then needed.
     for (int pass = 0; pass < (weight > 0 ? 2 : 1); pass++) {
         const double room = pass * weight * limit;
@@ -67,7 +73,7 @@ __device__ int64_t fused_label(const Job& job, int64_t n, const float* scores, i
                 const double score = double(scores[label]);
                 const double added = label == scorer->boundary() ? scorer->boundary_bound(state) : bound;
                 if (score + added + room >= own_most - 1e-9 * (1 + fabs(own_most) + fabs(score))) {
-                    const double sum = score + scorer->extend(state, int32_t(label), own_most - room - score).gain;
+                    const double sum = score + extended(*scorer, state, label, own_most - room - score).gain;
                     if (sum + room > own_most) fused = sum;
                 }
             }
@@ -86,7 +92,7 @@ __device__ int64_t fused_label(const Job& job, int64_t n, const float* scores, i
         if (largest > most) best = warp_min(own_most == largest ? own_best : labels);
         most = largest;
     }
-    const ctc_decode::State after = scorer->extend(state, int32_t(best)).state;
+    const ctc_decode::State after = extended(*scorer, state, best, -INFINITY).state;
     __syncwarp();  // all lanes have read the state
     if (lane_index() == 0) keep(after, kept);
     return best;

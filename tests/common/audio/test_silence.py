@@ -17,7 +17,7 @@ from common.audio.silence import (
 )
 from common.data.loading import SpeechDataset, loader
 from common.data.manifest import Utterance, read_manifest, write_jsonl
-from common.data.speed import SpeedConfig
+from common.data.variation.speed import SpeedConfig
 from tests.data import shared
 
 RATE = 8_000

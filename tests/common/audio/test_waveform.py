@@ -293,7 +293,6 @@ def test_speed_one_changes_nothing_and_a_speed_of_zero_is_refused():
         waveform.change_speed(samples, 0.0)
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 5000), st.sampled_from([0.0, 1e-6, 1e-4, 0.01, 0.3])), min_size=1, max_size=6),
@@ -308,7 +307,6 @@ def test_trimming_keeps_the_samples_that_librosa_keeps(pieces, top_db):
     assert trimmed.start == start
 
 
-@pytest.mark.slow
 def test_trimming_real_speech_keeps_the_samples_that_librosa_keeps():
     librosa = pytest.importorskip("librosa")
     for path in sorted(shared("data/librispeech-mini/LibriSpeech").rglob("*.flac"))[:20]:

@@ -43,7 +43,6 @@ def test_layers_of_random_shapes(kind, seed):
     assert ((found_BSO - expected_BSO).abs() / size_BSO).max() < NOISE[kind]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_c_tests_pass_under_sanitizers():

@@ -106,7 +106,6 @@ def test_a_change_of_type_brings_the_direct_weights_back_and_none_does_not():
     assert (module.weight_OKI - weight_OKI).abs().max() < 1e-6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "weights"), [("fp32", "float32"), ("fp32", "fixed24"), ("int8", "int8")])
 def test_traced_it_is_direct(kind, weights):
     if weights != "float32" and native.load() is None:

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.index import IndexFileError, Utterances
+from common.data.lists.index import IndexFileError
+from common.data.lists.utterances import Utterances
 from common.data.loading import Failure, SpeechDataset
 from common.data.manifest import Utterance, read_manifest
 from common.data.shards import writing
-from common.data.shards.foreign import gunzipped
 from common.files import columns, stores
+from common.files.gzipped import gunzipped
 from tests.common.data.test_shards import flac, indexed, tar_of
 
 COUNT, VICTIM = 12, 5
@@ -179,7 +180,6 @@ def test_one_file_that_nothing_can_be_read_from_leaves_the_others(tmp_path):
     assert problems[0].startswith(f"{broken}: cannot be read: ")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(40)])
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
 def test_random_damage_of_tables_ends_no_reader_and_changes_no_other_utterance(tmp_path, kind, seeds):

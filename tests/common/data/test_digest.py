@@ -58,7 +58,6 @@ def test_a_recording_of_another_size_or_none_is_another_and_its_place_is_free(ut
     assert difference(before, digest(moved), moved).endswith("number 4, u3: the size of its file changed")
 
 
-@pytest.mark.slow
 def test_a_million_utterances_take_seconds(tmp_path):
     path = tmp_path / "a.wav"
     path.touch()

@@ -19,11 +19,11 @@ import torch
 from common.audio import silence, waveform
 from common.data import loading
 from common.data.batching import bucketed_batches
-from common.data.index import Utterances
+from common.data.lists.utterances import Utterances
 from common.data.loading import Failure, LoadingError, SpeechDataset, SpeechItem, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
-from common.data.perturbation import PerturbationConfig
-from common.data.speed import SpeedConfig
+from common.data.variation.perturbation import PerturbationConfig
+from common.data.variation.speed import SpeedConfig
 from common.files import stores
 from common.files.stores import Stored
 from tests.data import shared
@@ -218,7 +218,6 @@ class Dying(SpeechDataset):
         return SpeechItem(index, f"u{index}" * 20, np.ones(2000 + index, np.float32), list(range(20)))
 
 
-@pytest.mark.slow
 def test_a_worker_killed_at_any_moment_is_one_line(utterances):
     draw = random.Random(1)
     for _ in range(12):

@@ -16,8 +16,9 @@ import soundfile
 
 from common.audio import waveform
 from common.data.digest import digest
-from common.data.entries import ManifestError
-from common.data.index import Builder, IndexFileError, Utterances
+from common.data.lists.entries import ManifestError
+from common.data.lists.index import Builder, IndexFileError
+from common.data.lists.utterances import Utterances
 from common.data.loading import SpeechDataset
 from common.data.manifest import Utterance, read_manifest, write_jsonl
 from common.data.shards import foreign, writing
@@ -442,7 +443,6 @@ def test_a_store_is_asked_again_and_one_that_stays_silent_ends_the_run(monkeypat
     assert lasting.faults == ["never asked"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("store", [s3, hub])
 def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monkeypatch, store):
     write(manifest, tmp_path / "out")
@@ -468,7 +468,6 @@ def test_a_real_store_with_errors_gives_the_same_bytes(manifest, tmp_path, monke
     stores.store_of.cache_clear()
 
 
-@pytest.mark.slow
 def test_a_hub_is_asked_for_no_more_than_is_read(manifest, tmp_path, monkeypatch):
     write(manifest, tmp_path / "out")
     stores.store_of.cache_clear()
@@ -483,7 +482,6 @@ def test_a_hub_is_asked_for_no_more_than_is_read(manifest, tmp_path, monkeypatch
     stores.store_of.cache_clear()
 
 
-@pytest.mark.slow
 def test_the_command_says_what_it_can_do():
     ran = subprocess.run(
         [sys.executable, "-m", "common.data.shards", "mend"], capture_output=True, text=True, check=False

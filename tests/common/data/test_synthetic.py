@@ -9,9 +9,9 @@ import pytest
 import soundfile
 
 from common.audio import espeak
-from common.data.sentences import subset_of
-from common.data.sentences_paired import pairs
 from common.data.synthetic import SyntheticConfig, build_librispeech, build_ljspeech, build_translations, speakers
+from common.data.texts.paired import pairs
+from common.data.texts.sentences import subset_of
 
 SMALL = SyntheticConfig(train_utterances=12, dev_utterances=3, test_utterances=3)
 SUBSETS = {"train": "train-clean", "dev": "dev-clean", "test": "test-clean"}
@@ -76,7 +76,6 @@ def test_speech_is_louder_where_the_word_times_say(corpus):
         assert samples[start:end].std() > 3 * samples[:start].std()
 
 
-@pytest.mark.slow
 def test_any_number_of_processes_gives_the_same_bytes(corpus, tmp_path):
     assert files(build_librispeech(tmp_path, SMALL, workers=2)) == files(corpus)
 
@@ -147,7 +146,6 @@ def test_an_interrupted_build_leaves_no_corpus_and_the_next_one_succeeds(tmp_pat
     assert len(list(build_librispeech(tmp_path, tiny, workers=1).rglob("*.flac"))) == 3
 
 
-@pytest.mark.slow
 def test_a_script_without_a_main_guard_fails_once_with_the_reason(tmp_path):
     script = tmp_path / "unguarded.py"
     script.write_text(

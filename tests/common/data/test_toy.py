@@ -15,7 +15,6 @@ from jasper.config import Config as JasperConfig
 TOYS = ((JasperConfig, "jasper/toy"), (FastPitchConfig, "fastpitch/toy"))
 
 
-@pytest.mark.slow
 def test_every_toy_configuration_finds_its_speech(tmp_path):
     root = toy.build(tmp_path / "toy")
     vocoder = [(vocoders.schema([name]), name) for name in ("hifigan/toy", "waveglow/toy")]

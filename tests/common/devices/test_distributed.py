@@ -109,7 +109,6 @@ def test_how_long_processes_wait_for_each_other_can_be_set(joined, monkeypatch):
             pass
 
 
-@pytest.mark.slow
 def test_no_thread_outlives_the_group_whatever_is_imported_meanwhile():
     script = """
 import os

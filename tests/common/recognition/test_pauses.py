@@ -39,3 +39,23 @@ def test_recordings_are_cut_in_pauses():
     overlaps = [one.start + len(one.samples_N) - other.start for one, other in pairwise(found)]
     assert overlaps == [0, 0, rate], "only around the seam that is in no pause"
     assert all((one.samples_N == sound[one.start : one.start + len(one.samples_N)]).all() for one in found)
+
+
+def test_a_cut_is_where_a_pause_is_quietest_for_words_begin_and_end_softly():
+    rate, draw = 1000, np.random.default_rng(0)
+    sound = draw.normal(size=60 * rate).astype(np.float32)
+    for pause in (13.0, 42.0):
+        sound[int(pause * rate) : int((pause + 0.4) * rate)] *= 0.001
+        sound[int((pause + 0.25) * rate) : int((pause + 0.4) * rate)] += 0.04 * draw.normal(size=150)
+    cuts = [one.end / rate for one in stretches(sound, rate, preferred=18, longest=20)]
+    assert cuts[0] == pytest.approx(13.12, abs=0.1)
+    assert all(not pause + 0.23 < cut < pause + 0.4 for cut in cuts for pause in (13.0, 42.0))
+
+
+def test_of_several_pauses_the_longest_is_cut_in():
+    rate, draw = 1000, np.random.default_rng(0)
+    sound = draw.normal(size=60 * rate).astype(np.float32)
+    for start, seconds in ((12.0, 0.25), (14.0, 0.6), (17.0, 0.25)):
+        sound[int(start * rate) : int((start + seconds) * rate)] *= 0.001
+    first, *_ = stretches(sound, rate, preferred=18, longest=20)
+    assert first.end / rate == pytest.approx(14.3, abs=0.15)

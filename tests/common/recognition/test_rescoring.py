@@ -48,7 +48,6 @@ def model(folder):
     return CausalModel(folder, batch_size=2)
 
 
-@pytest.mark.slow
 def test_log_probabilities_are_those_of_each_text_alone_with_its_start_and_end(model):
     texts = ["red cat", "", "read the cap", "cat"]
     for text, found in zip(texts, model.log_probs(texts), strict=True):
@@ -87,7 +86,6 @@ def records(path):
     return rows
 
 
-@pytest.mark.slow
 def test_the_commands_rescore_and_tune(folder, model, tmp_path, capsys):
     rows = records(tmp_path / "nbest.jsonl")
     out = tmp_path / "out.jsonl"

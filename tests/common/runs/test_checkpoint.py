@@ -244,7 +244,6 @@ def weights_in(state: dict, path: str = "") -> list[tuple[str, torch.Tensor]]:
 models = functools.cache(structures.models)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_number_that_is_none_is_found_in_every_weight_of_every_model_and_named(tmp_path, kind, bad):
@@ -270,7 +269,6 @@ def test_a_weight_that_repeats_a_few_bytes_is_refused():
         checkpoint.load_matching(torch.nn.Linear(2, 3), damaged, "x.pt")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_records_that_unpack_to_more_than_the_file_are_refused_by_their_headers(tmp_path, is_sealed):
     plain, path = io.BytesIO(), tmp_path / "packed.pt"
@@ -325,7 +323,6 @@ def save_for_ever(folder, told):
             path.unlink()
 
 
-@pytest.mark.slow
 def test_being_killed_at_random_moments_after_a_save_never_leaves_an_unreadable_folder(tmp_path):
     random = torch.Generator().manual_seed(0)
     for _ in range(20):

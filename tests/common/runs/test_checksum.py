@@ -20,7 +20,6 @@ def test_a_sealed_file_is_whole_and_other_readers_read_it(tmp_path):
     assert torch.load(tmp_path / "m.pt", weights_only=True)["config"] == {"lr": 0.5}
 
 
-@pytest.mark.slow
 def test_every_flipped_bit_of_a_checkpoint_is_noticed(tmp_path):
     path = tmp_path / "m.pt"
     whole = saved(path)

@@ -62,7 +62,6 @@ class ClosingTerminal(io.StringIO):
         return len(text)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("writes", [0, 1, 2, 3, 5])
 def test_a_progress_bar_on_a_terminal_that_is_closed_sometime_does_not_end_the_run(tmp_path, writes, monkeypatch):

@@ -12,7 +12,6 @@ from tests.pages import assert_needs_nothing_else
 TONE_N = (0.5 * np.sin(np.arange(8000) * 0.3)).astype(np.float32)
 
 
-@pytest.mark.slow
 def test_a_page_needs_nothing_else_and_takes_no_text_for_markup():
     flac, png = report_page.to_flac(TONE_N, 8000), report_page.to_png(np.eye(3), darkest=0.0, brightest=1.0)
     content = report_page.timeline(report_page.spectrogram(png), seconds=1.0, pixels_per_second=200)

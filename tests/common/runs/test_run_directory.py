@@ -112,7 +112,6 @@ HOLDER = "import sys; from pathlib import Path; from common.runs.run_directory i
 HOLDER += "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
 
 
-@pytest.mark.slow
 def test_the_lock_of_a_live_process_holds_and_that_of_a_dead_one_does_not(tmp_path):
     import sys
 

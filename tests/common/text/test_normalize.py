@@ -253,7 +253,6 @@ def test_librispeech_transcripts_are_left_as_they_are(name):
     assert [text for text in texts if normalize_english(text) != text] == []
 
 
-@pytest.mark.slow
 def test_ljspeech_as_printed_becomes_mostly_what_its_reader_said():
     rows = shared("data/text/ljspeech-metadata-full.csv").read_text(encoding="utf-8").splitlines()
     pairs = [row.split("|")[1:] for row in rows[::10]]

@@ -143,7 +143,6 @@ def in_two() -> None:
             assert max(off) < 20 * rounded, (mean, off, rounded)
 
 
-@pytest.mark.slow
 def test_statistics_of_two_processes_are_those_of_one_also_far_from_zero():
     statuses, told = fork(in_two)
     assert statuses == [0, 0], told

@@ -45,7 +45,6 @@ def with_memory(monkeypatch, module, samples: int, *, by=torch.OutOfMemoryError)
     return tried
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_the_budget_is_what_fits_and_is_stored(monkeypatch, tmp_path, name):
     module, write_corpus, toy = MODULES[name]
@@ -78,7 +77,6 @@ def test_the_budget_is_what_fits_and_is_stored(monkeypatch, tmp_path, name):
     assert not tried  # it goes on with what it has
 
 
-@pytest.mark.slow
 def test_what_is_tried_of_a_fine_tuning_has_gradients_and_a_run_keeps_its_own(monkeypatch, tmp_path):
     """An encoder that is frozen at first needs little memory until it is not."""
     module, write_corpus, toy = MODULES["finetune"]

@@ -439,7 +439,6 @@ def two(folder: Path, when: str) -> None:
     print("step", loop.progress.step)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when", "step"), [("in a step", 9), ("in a validation", 5), ("at the end of a validation", 6)]
 )
@@ -473,7 +472,6 @@ def lost(folder: Path, how: str) -> None:
                     running.did(torch.ones(1), amount=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "what"),
     [

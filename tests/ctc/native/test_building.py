@@ -21,7 +21,6 @@ def answer(path: Path) -> str:
     return function().decode()
 
 
-@pytest.mark.slow
 @needs_compiler
 def test_files_are_compiled_for_the_instruction_set_in_their_name(tmp_path: Path):
     library = write_product(tmp_path)
@@ -47,7 +46,6 @@ def test_files_of_other_processors_are_left_out(tmp_path: Path, monkeypatch: pyt
     assert answer(library.cpu) == "generic"
 
 
-@pytest.mark.slow
 @needs_compiler
 def test_a_second_build_compiles_nothing_until_a_source_or_header_changes(tmp_path: Path):
     library = write_product(tmp_path)
@@ -70,7 +68,6 @@ def test_what_was_copied_elsewhere_is_still_up_to_date(tmp_path: Path):
     assert report.current == [tmp_path / "there" / "product" / "_build" / "libproduct.so"]
 
 
-@pytest.mark.slow
 @needs_compiler
 def test_builds_at_the_same_time_wait_and_compile_once(tmp_path: Path):
     library = write_product(tmp_path)
@@ -114,7 +111,6 @@ def test_headers_of_other_packages_are_found(tmp_path: Path):
     assert library.header_folders == [tmp_path / "b" / "include", tmp_path / "b" / "csrc", tmp_path / "a"]
 
 
-@pytest.mark.slow
 @needs_compiler
 def test_the_command_prints_the_report_and_a_failure_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -21,7 +21,7 @@ needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ comp
 LIBRARIES = (LIBRARY, TRANSDUCER, ATTENTION)
 HOT = (
     *("block_rows_kernel<float, true>", "lattice_kernel<2, 1, false>", "lattice_kernel<8, 2, false>", "walk_kernel"),
-    *("score_kernel<", "follow_kernel<", "cell_kernel<", "attend_kernel<ctc_cuda::Bfloat, 4>"),
+    *("score_kernel<ctc_cuda::", "follow_kernel<", "cell_kernel<", "attend_kernel<ctc_cuda::Bfloat, 4>"),
 )
 ARCHITECTURES = (80, 86, 89, 90, 100, 120) if os.environ.get("NIGHTLY") else (90,)
 RARE = ("lattice_kernel<8, 8,", "<double")
@@ -34,7 +34,6 @@ def all_kernels() -> list[tuple[NativeLibrary, str]]:
     return [one for one in named if os.environ.get("NIGHTLY") or any(hot in one[1] for hot in HOT)]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @needs_nvrtc
 @needs_compiler

@@ -26,7 +26,6 @@ def test_the_first_use_builds_and_says_so(tmp_path: Path, capfd: pytest.CaptureF
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.slow
 @needs_compiler
 def test_a_library_older_than_its_sources_is_built_anew(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     library = write_product(tmp_path)

@@ -207,7 +207,6 @@ def test_words_to_favour_change_what_is_written():
     assert found.found[0].score == pytest.approx(-1.1 + 3.0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("spelling", ["saved", "without model.", "transformers"])
 @pytest.mark.parametrize("tied", [False, True])
 def test_cohere_models_of_transformers_are_read_in_every_spelling(tmp_path, spelling, tied):

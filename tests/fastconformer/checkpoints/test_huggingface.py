@@ -69,7 +69,6 @@ def _ours(folder):
     return model.eval(), imported
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "encoder"),
     [
@@ -99,7 +98,6 @@ def test_encoder_frames_are_those_of_transformers(tmp_path, kind, encoder):
         torch.testing.assert_close(model.ctc(model(features_BFT, frames_B).encoded_BSC)[0], expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rnnt", "tdt", "streaming"])
 @torch.no_grad()
 def test_tokens_are_those_of_transformers(tmp_path, kind):
@@ -191,7 +189,6 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
         huggingface.read(tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lookahead", [0, 1, 6])
 @torch.no_grad()
 def test_a_stream_is_encoded_step_by_step_as_by_transformers(tmp_path, lookahead):

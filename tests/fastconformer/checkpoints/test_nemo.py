@@ -304,7 +304,6 @@ def test_numbers_that_no_model_has_are_named(tmp_path, section, key, value, mess
         read_model(path)
 
 
-@pytest.mark.slow
 def test_archives_with_flipped_bytes_are_read_or_refused_in_one_line(tmp_path):
     whole, draw = archives.write(tmp_path / "a.nemo", archives.files()).read_bytes(), random.Random(0)
     for _ in range(150):

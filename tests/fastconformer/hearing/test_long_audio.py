@@ -40,7 +40,6 @@ def recognizer(head: str, encoder: dict, *, is_local: bool) -> Recognizer:
     return Recognizer(model, replace(NEMO, mel_bins=tiny.MEL_BINS, normalize="none"), PIECES, head=head)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("head", ["transducer", "ctc"])
 @pytest.mark.parametrize(
     ("encoder", "is_local"),

@@ -18,6 +18,7 @@ from fastconformer.attention.prompt import PromptFormat, Wanted
 from fastconformer.attention.search import Heard, Result
 from fastconformer.hearing.decoding import HeardFrames
 from fastconformer.hearing.prompted import PromptedRecognizer
+from fastconformer.hearing.rounds import Rounds
 from fastconformer.hearing.texts import TextHypothesis, hypothesis_of
 
 RATE, WORDS = 1000, 2000
@@ -149,17 +150,16 @@ def test_stretches_of_a_recording_are_rows_of_a_batch_and_the_last_words_are_han
         assert before == "" or int(before.split()[-1][1:]) < last
 
 
-def test_memory_is_that_of_some_batches_however_long_a_recording_is():
-    most = []
+def test_memory_is_that_of_some_batches_however_long_a_recording_is(monkeypatch):
+    most, whole = [], Rounds.heard
     for repeats in (1, 6):
         asr, held = Ears(), []
-        whole = asr._heard
 
-        def heard_now(spoken, *options, whole=whole, held=held):
+        def heard_now(self, spoken, held=held):
             held.append(sum(len(one.sound.samples_N) for one in spoken))
-            return whole(spoken, *options)
+            return whole(self, spoken)
 
-        asr._heard = heard_now
+        monkeypatch.setattr(Rounds, "heard", heard_now)
         sound_N = np.tile(speech(range(1900), pauses=3), repeats)  # 10 minutes, and an hour
         (transcript,) = asr.transcribe([sound_N], batch_size=4)
         assert len(transcript.text.split()) == 1900 * repeats
@@ -270,6 +270,15 @@ def test_what_is_no_better_in_parts_stays_as_it_was():
     (whole,) = asr.transcribe([speech(range(60), pauses=3)])
     assert (whole.text, whole.flags) == ("w0", ())
     assert sum(map(sum, asr.batches)) < 5 * 60 * 0.41 * RATE, "of four levels of parts the samples, and what overlaps"
+
+
+@pytest.mark.parametrize("with_ctc", [True, False])
+@pytest.mark.parametrize("pauses", [0, 3])
+def test_noise_whose_texts_stay_doubtful_is_heard_again_twice_at_most(pauses, with_ctc):
+    asr = Forgetful(lambda labels: labels[:1], learned=0.0, with_ctc=with_ctc)
+    sound_N = speech(range(600), pauses=pauses)
+    asr.transcribe([sound_N])
+    assert sum(map(sum, asr.batches)) < 3.2 * len(sound_N) + asr.chunk_seconds * RATE, "thrice, and what overlaps"
 
 
 @pytest.mark.parametrize(("keeps", "said"), [(lambda labels: labels[:2], "w0 w1"), (lambda labels: [], "")])

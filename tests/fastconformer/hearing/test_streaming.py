@@ -90,7 +90,6 @@ def test_a_stream_takes_half_the_digits_inside_of_its_modules_too(speech, precis
     assert {past.keys_values_BR2HD.dtype for past in pasts} == {DTYPES[precision]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lookahead", "encoder"),
     [
@@ -120,7 +119,6 @@ def test_frames_of_a_stream_are_those_of_the_whole_recording(lookahead, encoder,
     torch.testing.assert_close(found_BSC, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lookahead", LOOKAHEADS)
 def test_tokens_are_those_of_the_whole_recording_for_feeds_of_any_size(speech, lookahead):
     asr = streaming(lookahead)
@@ -143,7 +141,6 @@ def test_another_lookahead_than_the_first_is_the_mask_of_a_model_with_it(speech)
     assert plain(fed(asr.session(lookahead=1), speech, [5_000])) == plain(offline(other, speech))
 
 
-@pytest.mark.slow
 def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
     asr = streaming(1)
     session = asr.session()
@@ -158,7 +155,6 @@ def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
     assert len(sizes) == 1
 
 
-@pytest.mark.slow
 def test_many_sessions_share_a_batch_and_find_what_each_finds_alone(speech):
     asr = streaming(1)
     parts = [speech[start : start + n] for start, n in ((0, 60_000), (9_000, 33_333), (30_000, 81_000), (0, 500))]
@@ -216,7 +212,6 @@ def language(asr: Recognizer, tmp_path) -> DecodingOptions:
     return DecodingOptions(language_model=tmp_path / "pieces.arpa", weight=1.0, hot_word_boost=8.0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("head", "beam"), [("transducer", 0), ("transducer", 3), ("ctc", 5)])
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, is_streaming, head, beam):
@@ -247,7 +242,6 @@ def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, 
     assert [plain(found[session]) for session in sessions] == [plain(words) for words in expected]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("head", ["transducer", "ctc"])
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streaming, head):
@@ -314,7 +308,6 @@ def test_what_is_wrong_with_a_feed_is_an_error_of_its_own_stream(speech):
     assert plain(fed(spoiled, speech, [9_000])) == plain(offline(pool.asr, speech))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_streams_of_many_threads_find_what_each_finds_alone(speech, is_streaming):
     asr = streaming(1) if is_streaming else recognizer(normalize="per_feature")
@@ -354,7 +347,6 @@ def test_a_feed_of_an_hour_lets_others_by_and_can_be_awaited(speech):
         whole.result(timeout=1 + time.monotonic() - began)
 
 
-@pytest.mark.slow
 def test_what_streams_hold_is_free_however_they_end(speech):
     asr = streaming(0)
     pool = asr.pool(idle_seconds=3.0)
@@ -523,7 +515,6 @@ def test_a_model_is_loaded_with_another_lookahead(tmp_path):
         fastconformer.load(path, lookahead=5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda: streaming(1), lambda: recognizer(normalize="per_feature")])
 @pytest.mark.parametrize("quiet", [0.0, 9e-6])
 def test_nothing_is_said_until_something_can_be_heard(speech, make, quiet):

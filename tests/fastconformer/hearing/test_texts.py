@@ -1,13 +1,10 @@
 """Words of texts after prompts, with their times by CTC."""
 
-import itertools
-
 import numpy as np
 import pytest
-import torch
 
 from common.text.pieces import SPACE, Pieces
-from fastconformer.hearing.texts import TAIL_SECONDS, in_sound, log_likelihood, word_times
+from fastconformer.hearing.texts import TAIL_SECONDS, in_sound, word_times
 
 LETTERS = Pieces((SPACE, "a", "b", f"{SPACE}c", "."))
 A, B, C, POINT, BLANK = 1, 2, 3, 4, 5
@@ -63,14 +60,3 @@ def test_in_noise_a_word_does_not_last_until_the_next_one():
 
 def test_a_text_that_does_not_fit_has_no_times():
     assert word_times([[0, A, A, A]], sure(0, A, A), LETTERS, 0.04) == []
-
-
-def test_the_likelihood_is_the_sum_over_all_alignments():
-    random = np.random.default_rng(0)
-    for labels, count in itertools.product(([], [1], [1, 1], [1, 2, 1], [2, 2, 2]), (1, 4, 7)):
-        log_probs_SV = torch.from_numpy(random.standard_normal((count, 4))).log_softmax(-1)
-        lengths = torch.tensor([count]), torch.tensor([len(labels)])
-        loss = torch.nn.functional.ctc_loss(
-            log_probs_SV[:, None], torch.tensor([labels], dtype=torch.int64), *lengths, blank=3, reduction="none"
-        )
-        assert log_likelihood(log_probs_SV.numpy(), labels, blank=3) == pytest.approx(-loss.item(), abs=1e-9)

@@ -143,7 +143,6 @@ def test_attention_is_that_of_the_formula():
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "rest", "mel_bins", "millions"),
     [

@@ -134,7 +134,6 @@ def judged(durations: tuple[int, ...], seed: int, max_symbols: int, has_scorer: 
     return weights, encoded_BSC, brute_force(encoded_BSC[0], weights, longest=4, max_symbols=max_symbols, **how)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
 @pytest.mark.parametrize("max_symbols", [1, 10])
 @pytest.mark.parametrize(("has_scorer", "internal"), [(False, 0.0), (True, 0.0), (True, 0.5)])
@@ -156,7 +155,6 @@ def test_the_best_sequences_are_those_of_brute_force(
             assert candidate.score == pytest.approx(candidate.log_prob + candidate.external, abs=1e-12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("max_symbols", [2, 3])
 def test_sequences_that_cannot_reach_max_symbols_are_summed_exactly_and_all_of_them_to_1(path: str, max_symbols: int):
     """Where a sequence can, its labels on a frame are counted on its best alignment alone, so its share may be off."""
@@ -215,7 +213,6 @@ def test_the_score_of_rnnt_is_minus_its_loss(path: str):
         assert candidate.log_prob == pytest.approx(-float(loss), abs=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
 @pytest.mark.parametrize("scored", [False, True])
 def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...], scored: bool):
@@ -367,7 +364,6 @@ def unsettled(candidates: list[BeamCandidate]) -> list[BeamCandidate]:
     return [candidate._replace(settled=0) for candidate in candidates]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
 @pytest.mark.parametrize("has_scorer", [False, True])
 def test_frames_one_by_one_have_the_best_sequences_of_brute_force(durations: tuple[int, ...], has_scorer: bool):

@@ -68,7 +68,6 @@ def test_tokens_frames_and_durations_are_those_of_nemo(path: str, name: str, max
             assert one.durations == arrays[f"tdt_durations{suffix}_{b}"].tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("max_symbols", [1, 2, 10])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("durations", [(), DURATIONS, (1, 3), (0, 2)])
@@ -225,7 +224,6 @@ def scorers() -> list[ctc.Scorer | None]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("internal_weight", [0.0, 0.4])
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is_one(
@@ -244,7 +242,6 @@ def test_a_label_is_chosen_with_what_the_scorer_adds_once_it_is_known_that_it_is
     assert_same(decode(encoded_BSC[:1], frames_B[:1], scorers=scorers()[0]), found[:1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", [0.5, 8.0])
 def test_of_many_labels_none_is_passed_over(sharpness: float):
     weights = golden.random_weights(labels=333, durations=DURATIONS, layers=1, seed=1)

@@ -226,7 +226,6 @@ def test_threads_and_batches_do_not_change_a_bit_of_what_is_left_out(monkeypatch
         assert torch.equal(gradient[0], whole[1, : gradient.shape[1]])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_dropout_is_the_same_in_loss_and_gradient(activation: str, monkeypatch: pytest.MonkeyPatch):
     if _loss_library.functions() is None:
@@ -274,7 +273,6 @@ def test_neither_logits_nor_their_gradient_are_ever_there_as_a_whole():
     assert needed - given < 150 * 41 * 256 * 4 / 2
 
 
-@pytest.mark.slow
 def test_the_operators_keep_to_the_rules_of_torch():
     if _loss_library.functions() is None:
         pytest.skip("no compiler")

@@ -295,7 +295,6 @@ def test_reductions_are_the_losses_their_sum_and_their_mean_over_utterances(path
         torch.testing.assert_close(found, 3 * factor * gradient, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("durations", [(), (0, 1, 2)])
 @pytest.mark.parametrize("compiles", [False, True])
 def test_logits_of_any_layout_have_a_gradient_with_memory_of_its_own(durations, compiles):

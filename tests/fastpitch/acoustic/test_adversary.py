@@ -52,7 +52,6 @@ def test_windows_are_the_same_of_both_and_within_the_clip(cfg):
                 assert torch.equal(loss.prediction.mel_BTM[b, start : start + 16], predicted_TM)
 
 
-@pytest.mark.slow
 def test_what_is_told_apart_loses_and_gradients_reach_the_prediction_alone(cfg):
     cfg = replace(cfg, optim=replace(cfg.optim, kind="adamw"))
     adversary = adversary_of(cfg)
@@ -81,7 +80,6 @@ def test_the_published_window_is_judged_in_patches():
     assert found[-1].shape == (2, 1, 32, 5)
 
 
-@pytest.mark.slow
 def test_every_part_of_the_loss_is_logged_and_its_weights_are_saved(cfg, tmp_path):
     main(replace(cfg, epochs=1, output_dir=tmp_path / "whole"))
     assert "adversary_weights" in state_of(tmp_path / "whole")

@@ -25,7 +25,6 @@ def some_alignment(frames_B: torch.Tensor, lengths_B: torch.Tensor) -> SoftAlign
     return Aligner(8, 6)(symbols_BLC, lengths_B, 20 * mel_BMT, frames_B)
 
 
-@pytest.mark.slow
 def test_the_prior_is_scipy_s_beta_binomial():
     stats = pytest.importorskip("scipy.stats")
     prior_BTL = beta_binomial(FRAMES_B, LENGTHS_B, 805, 133)

@@ -40,7 +40,6 @@ def dataset_of(cfg: Config, *, training: bool = True) -> ClipDataset:
     return ClipDataset(read_utterances(cfg.data.train, cfg, training=training)[0], cfg, training=training)
 
 
-@pytest.mark.slow
 def test_mel_frames_are_those_of_the_published_recipe():
     """librosa's filters over the magnitudes of a centred, reflected Fourier transform; log of at least 1e-5."""
     librosa = pytest.importorskip("librosa")
@@ -103,7 +102,6 @@ def test_published_pitch_may_have_a_frame_more_or_fewer(corpus, tmp_path, differ
     assert pitch_T[-1] == (0 if difference < 0 else frames)
 
 
-@pytest.mark.slow
 def test_pronunciations_change_from_epoch_to_epoch_in_training_only(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     cfg = replace(cfg, text=replace(cfg.text, p_arpabet=0.5, cleaners="english_cleaners_v2"))

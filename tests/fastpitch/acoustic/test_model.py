@@ -41,7 +41,6 @@ def some_targets(frames_B: torch.Tensor) -> SpeechTargets:
     return SpeechTargets(mel_BMT, frames_B, pitch_BT * inside_BT, mel_BMT.norm(dim=1))
 
 
-@pytest.mark.slow
 def test_the_default_model_has_the_published_number_of_parameters():
     with torch.device("meta"):
         model = FastPitch(ModelConfig(), n_symbols=148, mel_bins=80)

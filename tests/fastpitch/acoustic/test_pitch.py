@@ -19,7 +19,6 @@ def real_clip(seconds: float) -> np.ndarray:
     return soundfile.read(path, dtype="float32")[0][: round(seconds * 22_050)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("lowest_hz", "highest_hz"), [(65.40639, 2093.0045), (60, 500)])
 def test_the_fast_method_hears_in_real_speech_what_pyin_hears(lowest_hz, highest_hz):
     samples = real_clip(1.6)

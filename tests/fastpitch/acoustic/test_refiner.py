@@ -88,7 +88,6 @@ def test_means_are_of_values_that_there_are():
     torch.testing.assert_close(blurred(x_BTM, keep_BT1, 3, 3)[0, :2], torch.full((2, 2), 2.5))
 
 
-@pytest.mark.slow
 def test_it_learns_from_recorded_frames_what_outline_and_pitch_tell_and_changes_nothing_else():
     torch.manual_seed(0)
     model = refined_model().requires_grad_(True)
@@ -123,7 +122,6 @@ def test_what_is_exported_is_refined_too(part):
     assert_leaves_as_it_speaks(refined_model(), part)
 
 
-@pytest.mark.slow
 def test_a_run_of_the_refiner_leaves_all_else_as_it_was_and_can_be_stopped(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "first", epochs=1)
     cfg = replace(cfg, model=replace(cfg.model, harmonics=True))
@@ -250,7 +248,6 @@ def test_a_small_refiner_learns_the_mean_of_a_larger_one():
     assert losses[-1] == pytest.approx(float(expected.detach()), rel=1e-3)
 
 
-@pytest.mark.slow
 def test_a_run_learns_of_a_teacher_and_refuses_one_that_cannot_teach(tmp_path):
     cfg = toy_config(write_corpus(tmp_path / "corpus"), tmp_path / "run", epochs=1)
     cfg = replace(cfg, model=replace(cfg.model, harmonics=True, refiner=REFINER))

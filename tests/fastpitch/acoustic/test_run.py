@@ -54,7 +54,6 @@ def test_fine_tuning_with_other_symbols_keeps_the_embeddings_of_those_that_both_
     assert progress.step == 0
 
 
-@pytest.mark.slow
 def test_fine_tuning_makes_the_model_of_the_checkpoint_with_its_features_and_its_reading_of_texts(stopped, tmp_path):
     start = checkpoint.saved_steps(stopped.output_dir, "fastpitch")[0][1]
     published = Config()  # 384 channels, 80 mel bins, other symbols' treatment

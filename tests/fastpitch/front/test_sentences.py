@@ -104,7 +104,6 @@ def test_most_clips_of_ljspeech_are_a_sentence_or_a_few():
     assert sum(counts) < 1.35 * len(counts)
 
 
-@pytest.mark.slow
 @given(st.text(max_size=200), st.integers(5, 60))
 def test_no_word_is_lost(text, max_characters):
     parts = split(text, max_characters=max_characters)

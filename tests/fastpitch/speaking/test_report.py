@@ -26,7 +26,6 @@ def line(spoken) -> report.Line:
     return report.line("<one>.wav", TEXT, sound.to_int16(spoken.samples_N), spoken)
 
 
-@pytest.mark.slow
 def test_symbols_stand_where_they_are_heard(spoken, line):
     assert "".join(mark.symbol for mark in line.marks) == "fish and chips.twice."
     for before, mark in zip(line.marks, line.marks[1:], strict=False):

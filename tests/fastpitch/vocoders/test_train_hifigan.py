@@ -40,7 +40,6 @@ def first(root, tmp_path_factory):
     return cfg, cfg.output_dir / "hifigan_step00000003.pt"
 
 
-@pytest.mark.slow
 def test_the_final_checkpoint_speaks_and_needs_no_discriminators(root, tmp_path):
     main(hifigan_config(root, tmp_path, generator="istft", tensorboard=True, samples_every_epochs=2))
     assert list((tmp_path / "dev").glob("events.*"))
@@ -48,7 +47,6 @@ def test_the_final_checkpoint_speaks_and_needs_no_discriminators(root, tmp_path)
     assert "discriminators" not in checkpoint.load(tmp_path / "hifigan_final.pt")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
     main(hifigan_config(root, tmp_path, generator=generator, every=EveryConfig(log_steps=1, validate_epochs=9)))
@@ -56,7 +54,6 @@ def test_the_loss_curve_is_the_one_on_record(root, tmp_path, generator):
     np.testing.assert_allclose(logged(tmp_path), recorded, rtol=2e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("generator", ["hifigan", "istft"])
 def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, generator):
     cfg = hifigan_config(root, tmp_path, generator=generator, ema=0.0, batch_size=4)
@@ -74,7 +71,6 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(root, tmp_path, 
     assert (parts - whole).norm() < 2e-3 * whole.norm()  # spectral normalisation sees one more forward pass
 
 
-@pytest.mark.slow
 def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_says(root, tmp_path):
     cfg = hifigan_config(root, tmp_path)
     with run_of(cfg) as run:
@@ -86,7 +82,6 @@ def test_discriminators_learn_to_tell_recordings_from_what_a_still_generator_say
     assert discriminator_loss(*judged(run, part.audio_BN, kept)) < losses[0]
 
 
-@pytest.mark.slow
 def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path):
     cfg = hifigan_config(root, tmp_path)
     cfg = replace(cfg, loss=replace(cfg.loss, adversarial=0.0, features=0.0), epochs=1)
@@ -97,7 +92,6 @@ def test_without_a_weight_the_discriminators_are_left_as_they_are(root, tmp_path
     assert logged(tmp_path, "train_discriminator_loss") == []
 
 
-@pytest.mark.slow
 def test_a_run_starts_from_the_generator_and_discriminators_of_another(first, tmp_path):
     cfg, start = first
     saved = state_of(cfg.output_dir)
@@ -108,7 +102,6 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another(first, tm
     assert events(tmp_path) == [f"{start}: taken"] * 2
 
 
-@pytest.mark.slow
 def test_a_run_makes_the_generator_of_its_checkpoint(first, tmp_path):
     cfg, start = first
     wide = replace(cfg.hifigan, channels=2 * cfg.hifigan.channels)
@@ -125,7 +118,6 @@ def test_a_run_makes_the_generator_of_its_checkpoint(first, tmp_path):
         pass
 
 
-@pytest.mark.slow
 def test_a_run_starts_from_a_voice_by_its_name(first, tmp_path, monkeypatch):
     cfg, _ = first
     weights = {name: weight.half() for name, weight in state_of(cfg.output_dir)["generator"].items()}
@@ -138,7 +130,6 @@ def test_a_run_starts_from_a_voice_by_its_name(first, tmp_path, monkeypatch):
             torch.testing.assert_close(weight, weights[name].float())
 
 
-@pytest.mark.slow
 def test_a_run_starts_from_names_of_the_hub(first, tmp_path, monkeypatch):
     cfg, start = first
     named = {Path("owner/generator"): start, Path("owner/discriminators"): start}
@@ -153,7 +144,6 @@ def test_more_segments_than_there_are_is_told(root, tmp_path):
         main(hifigan_config(root, tmp_path, batch_size=100))
 
 
-@pytest.mark.slow
 def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
     root = write_corpus(tmp_path / "corpus")
     soundfile.write(root / "wavs" / "c5.wav", np.full(9000, np.nan, np.float32), 22050, subtype="FLOAT")
@@ -163,7 +153,6 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_told(tmp_path):
     assert len([event for event in events(tmp_path / "run") if "left out: utterance c5" in event]) == 1
 
 
-@pytest.mark.slow
 def test_two_processes_learn_what_one_learns(root, tmp_path):
     """A global batch is drawn first and split: two processes with two segments are one with four."""
     flags = ("--data.root", root, "--epochs", 1, "--ema", 0.5, "--discriminator.scales", 0, "--batch_size", 1)

@@ -25,14 +25,12 @@ def root(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.slow
 def test_the_shipped_toy_configuration_trains(root, tmp_path):
     cfg = config.load(WaveglowRun, TOY)
     cfg = replace(cfg, data=replace(cfg.data, root=root), output_dir=tmp_path, batch_size=2, steps=1)
     assert main(cfg).step == 1
 
 
-@pytest.mark.slow
 def test_the_loss_falls(root, tmp_path):
     cfg = waveglow_config(root, tmp_path, epochs=10, ema=0.0)
     cfg = replace(cfg, optim=replace(cfg.optim, lr=3e-3), every=EveryConfig(validate_epochs=5))

@@ -1,9 +1,12 @@
+import contextlib
 import io
+import itertools
 import json
 import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,11 @@ import soundfile
 
 from common.audio.waveform import AudioError
 from common.recognition.writing import rendered
-from trt.client import ClientConfig, main
+from tests.timing import quickest
+from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
+from trt.client.load import load
+from trt.client.measuring import ClientClip, measure, offline
 from trt.runtime.recognizer import Recognizer
 
 REPOSITORY = Path(__file__).parents[3]
@@ -61,6 +67,129 @@ def test_samples_of_a_pipe_are_streamed(server, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", type("Pipe", (), {"buffer": io.BytesIO(bytes(20_001))}))
     assert main(ClientConfig(action="live", inputs=("-",), url=server.url)) == 0
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_many_clients_are_measured_and_none_gets_another_s_answer(server, jasper, clips, capsys):
+    cfg = ClientConfig(
+        action="measure",
+        inputs=tuple(map(str, clips)),
+        url=server.url,
+        clients=8,
+        seconds=1.0,
+        offline=jasper.with_suffix(".onnx"),
+    )
+    assert main(cfg) == 0
+    told = capsys.readouterr().out
+    assert ": 0 errors, 0 wrong" in told
+    assert "latency in ms: p50" in told
+    assert "ms of processor time a recording; the server" in told
+    assert ", of the clients 0." in told
+
+
+def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips, monkeypatch, capsys):
+    asked = Server.asked
+
+    def without_metrics(self, method, path, *rest, **how):
+        return asked(self, method, path.replace("/metrics", "/gone"), *rest, **how)
+
+    monkeypatch.setattr(Server, "asked", without_metrics)
+    cfg = ClientConfig(action="measure", inputs=(str(clips[0]),), url=server.url, clients=1, seconds=0.2)
+    assert main(cfg) == 0
+    told = capsys.readouterr().out
+    assert "s of audio a second\n" in told
+    assert "processor time" not in told
+
+
+def test_a_fastconformer_is_measured_without_a_server_too(pieces, clips):
+    clip = ClientClip(clips[0].read_bytes(), clips[0].name, 1.0)
+    found = offline(pieces("ctc"), [clip], batch_size=8, seconds=0.01, threads=1)
+    assert min(found) > 0
+
+
+def test_the_first_sound_and_captions_are_measured(server, clips, capsys):
+    asked = {"action": "measure", "url": server.url, "clients": 2, "seconds": 0.5}
+    assert main(ClientConfig(inputs=("Hello there.",), of="speech", **asked)) == 0
+    assert "answers; ms to the first sound: p50" in capsys.readouterr().out
+    assert main(ClientConfig(inputs=tuple(map(str, clips[:2])), of="captions", **asked)) == 0
+    assert "words; ms from the end of a word to its being final: p50" in capsys.readouterr().out
+    with pytest.raises(ServerError, match="gone.wav: no such file"):
+        main(ClientConfig(inputs=("gone.wav",), of="captions", **asked))
+    with pytest.raises(ServerError, match="nothing to say in it"):
+        main(ClientConfig(inputs=("...",), of="speech", **asked))
+
+
+@contextlib.contextmanager
+def answering(answer):
+    """The address of a server that sends `answer` of the number of each request, and closes where that is nothing."""
+    listener, count = socket.create_server(("127.0.0.1", 0)), itertools.count()
+
+    def talk(connection):
+        with connection, contextlib.suppress(OSError):
+            while connection.recv(1 << 16) and (content := answer(next(count))):
+                connection.sendall(content)
+
+    def listen():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=listen, daemon=True).start()
+    with listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def answer_of(content: bytes, status: bytes = b"200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(content), content)
+
+
+def test_answers_that_are_swapped_are_counted():
+    with answering(lambda n: answer_of(b"another" if n % 3 == 0 else b"own")) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.1)
+    assert found.wrong == pytest.approx(len(found.latencies) / 3, abs=1)
+    assert found.wrong
+    assert not found.errors
+
+
+def test_an_answer_that_comes_in_parts_is_put_together():
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while connection.recv(1 << 16):
+            for part in (b"HTTP/1.1 200 OK\r\nContent-", b"Length: 3\r\n\r\no", b"wn"):
+                connection.sendall(part)
+                time.sleep(0.01)
+
+    threading.Thread(target=answer, daemon=True).start()
+    with listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=0.1)
+    assert found.numbers[:2] == [0, 1]
+    assert (found.wrong, found.errors) == (0, [])
+
+
+def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_told(monkeypatch):
+    monkeypatch.setattr("trt.client.load.WAITS", (0.01, 0.01))
+    answers = {0: answer_of(b"", b"503 busy"), 1: b"", 2: answer_of(b"own"), 3: answer_of(b"no such", b"404 Not Found")}
+    with answering(lambda n: answers.get(n, answer_of(b"own"))) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.2)
+    assert found.errors == [f"{url}: status 404: no such"]
+    assert found.latencies[0] > 0.02
+    assert found.wrong == 0
+    with answering(lambda n: b"") as url:
+        found = load(url, [b"x"], [b"own"], clients=2, seconds=0.05)
+    assert set(found.errors) == {f"{url}: the connection was closed; tried 3 times"}
+
+
+def test_the_clients_take_little_processor_time():
+    def of_a_request() -> float:
+        with answering(lambda n: answer_of(b"own")) as url:
+            found = load(url, [b"x" * 20_000], [b"own"], clients=4, seconds=0.3)
+        return found.cpu_seconds / len(found.latencies)
+
+    assert quickest(2e-3, of_a_request) < 2e-3
 
 
 def test_a_server_that_is_busy_or_restarts_is_asked_again():
@@ -113,7 +242,10 @@ def test_a_connection_that_breaks_within_an_answer_is_asked_again_unless_it_is_h
         (lambda: Server("http://localhost:80x0"), "url 'http://localhost:80x0': .*; expected http://HOST:PORT"),
         (lambda: transcript_from("[]", "a"), "an answer that is no transcript"),
         (lambda: transcript_from("[" * 100_000, "a"), "an answer that is no transcript .*nested too deeply"),
-        (lambda: Server("http://127.0.0.1:9").transcribe(b"", "a"), "tried 6 times"),
+        (
+            lambda: measure("http://127.0.0.1:9", [ClientClip(b"", "a", 1)], key="", clients=1, seconds=0.01),
+            "tried 6 times",
+        ),
     ],
 )
 def test_what_cannot_be_asked_or_understood_is_named(work, message, monkeypatch):
@@ -128,7 +260,7 @@ def test_what_cannot_be_asked_or_understood_is_named(work, message, monkeypatch)
         ({"action": "transcribe", "inputs": ()}, "nothing to ask; name recordings, or a text to speak"),
         ({"action": "speak", "inputs": ("a",)}, "speak: expected one text in quotes, and --output FILE.wav"),
         ({"action": "live", "inputs": ("a", "b")}, "live: expected one recording, or -"),
-        ({"action": "transcribe", "inputs": ("a",), "clients": 0}, "clients = 0: expected above 0"),
+        ({"action": "measure", "inputs": ("a",), "clients": 0}, "clients = 0, seconds = 60: expected above 0"),
     ],
 )
 def test_flags_that_make_no_sense_are_refused(settings, message):
@@ -136,12 +268,16 @@ def test_flags_that_make_no_sense_are_refused(settings, message):
         ClientConfig(**settings)
 
 
+def test_nothing_to_measure_is_named(tmp_path):
+    with pytest.raises(ServerError, match="no audio in this folder"):
+        command.measured(ClientConfig(action="measure", inputs=(str(tmp_path),)))
+
+
 def test_a_percentile_is_one_of_the_values():
     assert percentile([1.0, 2.0, 10.0], 50) == 2.0
     assert percentile([1.0, 2.0, 10.0], 99) == 10.0
 
 
-@pytest.mark.slow
 def test_it_needs_no_torch():
     code = "import sys; sys.modules['torch'] = None; import trt.client"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import trt_inference as benchmark
-from benchmarks.trt_inference import BenchmarkConfig
 from common.config import ConfigError
 from common.export import encoded
 from fastpitch.vocoders import export as vocoder_export
@@ -19,6 +17,8 @@ from tests.jasper.tiny import tiny_config
 from tests.trt.export.test_command import SEPARABLE
 from tests.trt.quantisation.test_reduced import small
 from tests.wav2vec2.small import ctc_model
+from trt import benchmark
+from trt.benchmark import BenchmarkConfig
 from trt.build import BuildConfig, main
 from trt.conversion import converted
 from trt.engines import building
@@ -51,7 +51,6 @@ def test_sizes_are_batches_and_lengths():
         parsed_sizes("8x2s,1x7s,16x16.7s")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_an_engine_is_built_without_a_device_and_says_what_it_is_for(model, precision, tmp_path):
     pytest.importorskip("tensorrt_rtx_bindings")
@@ -171,7 +170,6 @@ def built_of(graph, folder, precision="fp32", clips=()):
     return main(cfg).stat().st_size
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])
 def test_engines_of_quartznet_are_built(precision, tmp_path):
     pytest.importorskip("tensorrt_rtx_bindings")
@@ -182,7 +180,6 @@ def test_engines_of_quartznet_are_built(precision, tmp_path):
     assert built_of(graph, tmp_path, precision, clips) > 10_000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["mel", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("hifigan", "istft", "wav2vec2"))]
 )

@@ -40,7 +40,6 @@ SEPARABLE = ModelConfig(
 )
 
 
-@pytest.mark.slow
 def test_a_batch_of_any_length_gives_what_the_recognizer_gives(jasper):
     asr = load(jasper)
     session = onnxruntime.InferenceSession(jasper.with_suffix(".onnx"))
@@ -72,7 +71,6 @@ def test_the_file_says_what_a_runtime_must_know(jasper):
     assert values["configuration"]["features"]["mel_bins"] == 64
 
 
-@pytest.mark.slow
 def test_quartznet_is_exported_from_features_too(tmp_path):
     path = save_jasper(tmp_path / "q.pt", Config(model=SEPARABLE, device="cpu"))
     main(ExportConfig(checkpoint=path, out=tmp_path / "q.onnx", input="features"))
@@ -81,7 +79,6 @@ def test_quartznet_is_exported_from_features_too(tmp_path):
     assert [tensor.name for tensor in session.get_outputs()] == ["log_probs_BSV", "output_frames_B"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "cfg",
     [
@@ -110,7 +107,6 @@ def test_a_vocoder_says_in_ragged_batches_what_the_checkpoint_says(cfg, tmp_path
         Recognizer(tmp_path / "v.onnx")
 
 
-@pytest.mark.slow
 def test_a_vocoder_with_pulses_has_a_graph_that_says_as_much_and_nothing_beyond_the_end(tmp_path):
     path = save_hifigan(tmp_path / "v.pt", replace(ISTFT, istft=replace(ISTFT.istft, corrections=1, phases="pulses")))
     session = conversion.converted(read_graph(ExportConfig(checkpoint=path, out=tmp_path / "v.onnx"))).session(
@@ -126,7 +122,6 @@ def test_a_vocoder_with_pulses_has_a_graph_that_says_as_much_and_nothing_beyond_
     assert np.square(found_BN).mean(1) == pytest.approx(np.square(expected_BN).mean(1), rel=0.05)
 
 
-@pytest.mark.slow
 def test_waveglow_makes_of_noise_what_the_checkpoint_makes(tmp_path):
     path = save_waveglow(tmp_path / "w.pt")
     main(ExportConfig(checkpoint=path, out=tmp_path / "w.onnx"))
@@ -164,7 +159,6 @@ def test_every_control_of_fastpitch_arrives(voice):
             assert np.abs(ours - theirs.numpy()).max() < 5e-5
 
 
-@pytest.mark.slow
 def test_encoder_and_decoder_of_fastpitch_make_together_what_the_whole_makes(voice, tmp_path):
     for part in ("encoder", "decoder"):
         main(ExportConfig(checkpoint=voice / "tts.pt", out=tmp_path / f"{part}.onnx", part=part))
@@ -242,7 +236,6 @@ def clips(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 def test_a_file_that_decodes_gives_the_labels_of_the_recogniser_and_transcribes_the_same(jasper, clips, tmp_path):
     main(ExportConfig(checkpoint=jasper, out=tmp_path / "g.onnx", decode="greedy"))
     model, asr = Recognizer(tmp_path / "g.onnx"), load(jasper)
@@ -260,7 +253,6 @@ def test_a_file_that_decodes_gives_the_labels_of_the_recogniser_and_transcribes_
         model.log_probs(np.zeros((1, 400), np.float32), np.array([400]))
 
 
-@pytest.mark.slow
 def test_float16_says_almost_what_float32_says_and_the_file_states_it(jasper, tmp_path, capsys):
     main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx", precision="fp16"))
     half, whole = Recognizer(tmp_path / "m.onnx"), Recognizer(jasper.with_suffix(".onnx"))
@@ -271,7 +263,6 @@ def test_float16_says_almost_what_float32_says_and_the_file_states_it(jasper, tm
     assert "of the greatest value from it" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_int8_is_fitted_to_recordings_and_says_so(jasper, clips, tmp_path, capsys, monkeypatch):
     def random_weights_say_anything(program, clips, metadata, how, texts):
         return to_int8(program, clips, metadata, replace(how, most_errors=10), texts)
@@ -313,7 +304,6 @@ def test_calibration_without_sound_is_an_error(jasper, tmp_path):
         main(cfg)
 
 
-@pytest.mark.slow
 def test_weights_that_one_file_cannot_hold_are_in_a_second_one_that_is_named(jasper, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(conversion, "MOST_BYTES", 20_000)
     main(ExportConfig(checkpoint=jasper, out=tmp_path / "m.onnx"))

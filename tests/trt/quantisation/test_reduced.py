@@ -59,7 +59,6 @@ def small(is_hard: bool = False) -> tuple[ExportGraph, list[dict[str, np.ndarray
     return graph, [{"x_BFT": sounds(1, 60).numpy(), "frames_B": np.array([60])} for _ in range(12)]
 
 
-@pytest.mark.slow
 def test_float16_leaves_what_must_be_exact_and_the_inputs_and_outputs_in_float32():
     graph, _ = small()
     content = to_float16(converted(graph))
@@ -74,7 +73,6 @@ def test_float16_leaves_what_must_be_exact_and_the_inputs_and_outputs_in_float32
     assert json.loads(session.get_modelmeta().custom_metadata_map["precision"]) == "fp16"
 
 
-@pytest.mark.slow
 def test_int8_says_the_words_of_float32_and_what_it_was_fitted_to():
     graph, clips = small()
     found = to_int8(converted(graph), clips, METADATA)
@@ -87,7 +85,6 @@ def test_int8_says_the_words_of_float32_and_what_it_was_fitted_to():
     assert checked(found.content, graph, "int8") < 0.5
 
 
-@pytest.mark.slow
 def test_values_that_are_not_finite_are_refused():
     graph, _ = small()
     content = to_float16(converted(graph))
@@ -96,7 +93,6 @@ def test_values_that_are_not_finite_are_refused():
         checked(content, great, "fp16")
 
 
-@pytest.mark.slow
 def test_a_graph_that_float16_changes_too_much_is_refused():
     graph, _ = small()
     content = to_float16(converted(graph))
@@ -105,7 +101,6 @@ def test_a_graph_that_float16_changes_too_much_is_refused():
         checked(content, other, "fp16")
 
 
-@pytest.mark.slow
 def test_layers_that_8_bits_cannot_hold_stay_in_float32_and_are_named():
     graph, clips = small(is_hard=True)
     found = to_int8(converted(graph), clips, METADATA)
@@ -113,7 +108,6 @@ def test_layers_that_8_bits_cannot_hold_stay_in_float32_and_are_named():
     assert 1 < len(found.excluded) < found.layers == 4
 
 
-@pytest.mark.slow
 def test_words_that_no_exclusion_keeps_are_an_error():
     graph, clips = small()
     with pytest.raises(
@@ -122,7 +116,6 @@ def test_words_that_no_exclusion_keeps_are_an_error():
         to_int8(converted(graph), clips, METADATA, Quantisation(most_errors=-1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ranges", ["minmax", "entropy", "percentile"])
 def test_ranges_are_found_in_several_ways(ranges):
     graph, clips = small()
@@ -165,7 +158,6 @@ class Summed(nn.Module):
         return self.last(h_BCT).mT.log_softmax(2), frames_B + 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("taps", "in_8_bits"), [(3, 2), (1, 1)])
 def test_sums_the_last_layer_and_small_ones_that_are_summed_up_are_not_rounded_to_8_bits(taps, in_8_bits):
     graph, clips = small()
@@ -179,7 +171,6 @@ def test_sums_the_last_layer_and_small_ones_that_are_summed_up_are_not_rounded_t
     assert sorted(rounded) == [*["Conv"] * in_8_bits, "input"]
 
 
-@pytest.mark.slow
 def test_for_engines_activations_have_a_sign_and_no_zero_point_and_biases_stay():
     graph, clips = small()
     found = to_int8(converted(graph), clips, METADATA, Quantisation(target="tensorrt"))

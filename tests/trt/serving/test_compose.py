@@ -88,7 +88,6 @@ def answers(port: int, wyoming: int, keys: tuple[str, ...] = ("",)) -> None:
     assert subprocess.run(health, cwd=REPOSITORY, env={**os.environ, "PORT": str(port)}, check=False).returncode == 0
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
@@ -109,7 +108,6 @@ def test_the_command_of_a_service_starts_a_server_that_answers_and_ends_in_time(
         process.wait()
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_the_composition_starts_in_docker_and_answers(models):

@@ -351,7 +351,6 @@ def test_health_and_metrics_say_what_goes_on(server, clips):
     assert "GET /v1/nothing: Not Found; known: GET /v1/models" in json.loads(body)["error"]["message"]
 
 
-@pytest.mark.slow
 def test_a_voice_of_onnx_files_says_what_it_says_without_the_server(voice):
     own = Synthesizer(voice / "tts.onnx", Vocoder(voice / "v.onnx"))
     expected = own.say(TEXT, speaker=1).samples

@@ -71,7 +71,6 @@ def several(page, selector):
     return page.find_elements(By.CSS_SELECTOR, selector)
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_a_recording_is_read_with_its_words_in_time_and_a_word_is_heard(page, web, clips):
     one(page, "#file").send_keys(str(clips[2]))
@@ -98,7 +97,6 @@ def test_a_recording_is_read_with_its_words_in_time_and_a_word_is_heard(page, we
     assert {link.get_attribute("download") for link in several(page, "#downloads a")} == {"words.json", "recording.wav"}
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_what_is_no_recording_is_told(page, tmp_path):
     (tmp_path / "a.wav").write_bytes(b"rubbish")
@@ -108,7 +106,6 @@ def test_what_is_no_recording_is_told(page, tmp_path):
     assert page.execute_script("return document.getElementById('status').getBoundingClientRect().top") >= 0
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_the_microphone_is_recorded_and_captioned(page):
     one(page, "#listen").click()
@@ -122,7 +119,6 @@ def test_the_microphone_is_recorded_and_captioned(page):
     until(page, lambda: one(page, "#text").text)
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_a_sentence_is_spoken_its_prosody_dragged_and_the_ssml_kept(page):
     actions = webdriver.ActionChains(page)

@@ -135,7 +135,6 @@ def test_the_loss_of_pretraining_and_its_gradients_are_those_of_transformers(kin
         assert (gradient - gradients[name]).norm() <= 1e-4 * gradients[name].norm() + 1e-6, name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["base", "large"])
 def test_the_published_shapes_give_what_transformers_gives(name, tmp_path):
     large = {"conv_bias": True, "extractor_norm": "layer", "layers": 24, "dim": 1024, "ffn_dim": 4096, "heads": 16}

@@ -15,7 +15,6 @@ from wav2vec2.pretrain import main
 from wav2vec2.recognizer import load
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_sharded_weights_learn_what_whole_ones_do_and_the_run_goes_on(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path / "whole", max_updates=3, concat_batches=4, data={"batch_size": 2})
@@ -29,7 +28,6 @@ def test_sharded_weights_learn_what_whole_ones_do_and_the_run_goes_on(corpus, tm
     assert load(tmp_path / "parts" / "wav2vec2_step00000003.pt").config == SHAPE
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_sharded_weights_that_are_gathered_in_bf16_stay_float32_and_learn_about_the_same(corpus, tmp_path):
     cfg = pretrain_config(corpus, tmp_path / "whole", max_updates=3, concat_batches=4, data={"batch_size": 2})

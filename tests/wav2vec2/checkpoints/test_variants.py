@@ -93,7 +93,6 @@ def ours(model: torch.nn.Module, audio_N: torch.Tensor) -> torch.Tensor:
         return getattr(model, "wav2vec2", model)(audio_N[None]).x_BSD[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("normalizes", [False, True])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variants_of_transformers_give_the_same_outputs_both_ways(name, normalizes, tmp_path):
@@ -151,7 +150,6 @@ def test_whatever_configuration_transformers_runs_gives_the_same_outputs_both_wa
     check_both_ways(*drawn(seed), tmp_path)
 
 
-@pytest.mark.slow
 def test_wavlm_of_more_buckets_than_its_distance_needs_gives_the_same_outputs(tmp_path):
     check_both_ways("WavLM", {"num_buckets": 320, "max_bucket_distance": 64}, tmp_path)
 

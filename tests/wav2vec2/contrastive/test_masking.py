@@ -60,7 +60,6 @@ def published_mask(sizes, prob, length, fewest, random):
 
 
 # The masks of the published fine-tuning recipes: time_prob, channel_prob.
-@pytest.mark.slow
 @pytest.mark.parametrize("probs", [(0.5, 0.1), (0.65, 0.5), (0.65, 0.25), (0.5, 0.25)])
 def test_with_equal_counts_fine_tuning_masks_as_much_as_published(probs):
     frames = [620, 640, 650, 655, 660, 680, 690, 700]

@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from benchmarks.wav2vec2_sides import published_logits, published_loss
 from tests.wav2vec2.small import QUIET, audio_batch, pretraining_model, small_config
 from wav2vec2.contrastive.masking import MaskConfig, draw_targets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast, contrastive_logits
 from wav2vec2.contrastive.quantizer import GumbelQuantizer, TemperatureConfig, gumbel_noise, perplexity
+from wav2vec2.contrastive.reference import published_logits, published_loss
 from wav2vec2.network.extractor import n_frames
 
 MASKS = MaskConfig(time_length=4)
@@ -226,7 +226,6 @@ def test_dropout_of_features_changes_what_is_to_be_found_and_nothing_else():
     assert plain.probability_perplexity != dropped.probability_perplexity
 
 
-@pytest.mark.slow
 def test_training_learns_to_find_the_targets():
     torch.manual_seed(0)
     model = Wav2Vec2ForPretraining(small_config(), replace(QUIET, extractor_gradient=0.1)).train()
@@ -279,7 +278,6 @@ def test_data_parallel_training_does_not_wait_for_layers_that_were_left_out(tmp_
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.slow
 def test_a_layer_compiles_into_one_graph():
     model = pretraining_model("large").wav2vec2
     audio_BN, samples_B = audio_batch((8000, 5000))

@@ -203,7 +203,6 @@ def test_every_dropout_acts_in_training_and_only_there(kind, name):
     assert (model.train()(*batch).logits_BSV - expected).norm() > 0.01 * expected.norm()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["base", "large"])
 def test_the_input_of_the_transformer_is_dropped_out_like_the_outputs_of_its_parts(kind):
     model = lively(Wav2Vec2(small_config(kind), replace(QUIET, dropout=0.3))).train()

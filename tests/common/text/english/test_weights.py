@@ -14,7 +14,6 @@ FOLDERS = {"english": TABLES, "european": EUROPEAN, "mandarin": MANDARIN}
 ROOT = Path(__file__).resolve().parents[4]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_phrases_teach_the_weights_that_are_kept_to_the_last_bit(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "scripts" / "train_reader.py"), "--output", str(tmp_path)]

@@ -5,7 +5,6 @@ from fastpitch.front.symbols import TextConfig, TextError, TextProcessor
 MANDARIN = TextProcessor(TextConfig(symbol_set="english_mandarin_basic"))
 
 
-@pytest.mark.slow
 def test_characters_are_words_and_english_stands_between_them():
     encoded = MANDARIN.encode("我爱Python，3天！Yes.")
     assert [word.text for word in encoded.words] == ["我", "爱", "python", "三", "天", "yes"]

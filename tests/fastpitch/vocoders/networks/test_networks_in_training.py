@@ -214,7 +214,6 @@ def waveglow_forward(network: Waveglow, mel_BMT: Tensor, audio_BN: Tensor) -> Te
     return (z.square().sum() / 2 - log_density) / z.numel()
 
 
-@pytest.mark.slow
 def test_waveglow_computes_the_published_likelihood_and_hears_no_frame_beyond_the_audio():
     cfg = WaveglowConfig(flows=5, group=8, layers=2, channels=4)
     network = lively(Waveglow(cfg, MEL_BINS, 16, normalized=True))

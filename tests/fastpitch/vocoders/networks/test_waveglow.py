@@ -123,7 +123,6 @@ def test_a_network_made_in_inference_mode_speaks():
     assert torch.equal(first, again)
 
 
-@pytest.mark.slow
 def test_published_sizes_need_99_frames_of_context():
     with torch.device("meta"):
         assert Waveglow(WaveglowConfig(), 80, 256).context_frames == 99

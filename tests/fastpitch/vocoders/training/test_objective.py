@@ -27,7 +27,6 @@ def audio_BN():
     return 0.3 * torch.randn(2, 8192, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.slow
 def test_the_published_discriminators_have_as_many_parameters_as_published():
     with torch.device("meta"):
         networks = Discriminators(DiscriminatorConfig())

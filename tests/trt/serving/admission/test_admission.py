@@ -139,7 +139,6 @@ def test_a_body_has_a_time_as_a_whole_and_so_has_an_answer(attacked):
     attacked.comes_to_rest()
 
 
-@pytest.mark.slow
 def test_a_recording_counts_by_what_it_takes_to_decode(attacked):
     file = io.BytesIO()
     soundfile.write(file, np.zeros((192_000 * 80, 8), np.int16), 192_000, format="FLAC")
@@ -151,7 +150,6 @@ def test_a_recording_counts_by_what_it_takes_to_decode(attacked):
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.slow
 def test_a_long_recording_lets_short_ones_by_and_stops_with_its_client(attacked):
     body, kind = form(wav(500.0))
     heard = attacked.gateway.metrics.total("speech_audio_seconds_total")
@@ -276,7 +274,6 @@ def test_a_client_has_a_share_and_short_work_goes_first():
     assert asyncio.run(order())[1:] == ["1", "2", "3", "hour"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("attack", CRUMBS)
 def test_what_comes_in_crumbs_takes_the_event_loop_in_small_parts(attacked, attack):
     """Three of them at a time, each as fast as it can."""

@@ -25,7 +25,6 @@ def model(jasper):
     return jasper.with_suffix(".onnx")
 
 
-@pytest.mark.slow
 def test_memory_returns_after_every_attack_and_honest_clients_get_their_answers(model, clips):
     content, expected = clips[2].read_bytes(), next(Recognizer(model).stream([clips[2]])).text
     with running("--asr", str(model), "--client_seconds", "1", "--threads", "1") as server:
@@ -47,7 +46,6 @@ def test_memory_returns_after_every_attack_and_honest_clients_get_their_answers(
         assert server.process.poll() is None
 
 
-@pytest.mark.slow
 def test_a_server_that_ends_and_starts_again_under_load_loses_nothing(model, clips):
     texts = {clip: one.text for clip, one in zip(clips, Recognizer(model).stream(clips), strict=True)}
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -94,7 +92,6 @@ def test_a_server_that_ends_and_starts_again_under_load_loses_nothing(model, cli
     assert wrong == []
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_nothing_to_a_server(model, clips, tmp_path):
     """Nothing that it does writes files; what it says goes to a device without room."""
 
@@ -117,7 +114,6 @@ def test_a_full_disk_is_nothing_to_a_server(model, clips, tmp_path):
             process.kill()
 
 
-@pytest.mark.slow
 def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
     command = [sys.executable, "-m", "trt.client", "transcribe", str(clips[0]), "--url", server.url]
     done = subprocess.run(
@@ -129,7 +125,6 @@ def test_a_client_whose_disk_is_full_says_so_in_one_line(server, clips):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_the_soak_reports_answers_attacks_and_memory(model, clips, capsys, monkeypatch):
     for name, seconds in (("REST", 2), ("WARM_UP", 2), ("ELSEWHERE", 2), ("PATIENCE", 1)):
         monkeypatch.setattr(serving_soak, name, seconds)

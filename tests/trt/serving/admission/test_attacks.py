@@ -117,7 +117,6 @@ def test_a_form_that_turns_out_too_large_is_refused(narrow):
     still_answers(narrow)
 
 
-@pytest.mark.slow
 def test_a_gigabyte_is_refused_and_memory_stays(narrow):
     begin = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
     with connected(narrow) as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -260,7 +259,6 @@ def command(jasper):
     return [sys.executable, "-m", "trt.serve", "--asr", str(jasper.with_suffix(".onnx")), "--port", "0"]
 
 
-@pytest.mark.slow
 def test_sigterm_answers_what_is_under_way_and_ends(command):
     process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
     try:

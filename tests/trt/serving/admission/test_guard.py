@@ -12,7 +12,6 @@ from trt.serving.admission.limits import Budget, ClientGoneError, Limits, Reques
 from trt.serving.metrics import Metrics
 
 
-@pytest.mark.slow
 def test_memory_that_nobody_uses_goes_back_now_and_then_where_libc_can_do_that(monkeypatch):
     monkeypatch.setattr("trt.serving.admission.limits.TRIM_SECONDS", 0.01)
 

@@ -33,7 +33,6 @@ def client(request, tmp_path_factory):
     return request.param, python
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("hears", ["whole", "streams"])

@@ -84,7 +84,6 @@ def batches(running, model: str = "recognizer") -> tuple[float, float]:
 
 
 @needs_triton
-@pytest.mark.slow
 def test_answers_under_load_are_those_without_a_server_and_share_batches(behind, model, clips):
     offline = dict(zip(clips, Recognizer(model).stream(clips), strict=True))
     before = batches(behind)
@@ -105,7 +104,6 @@ def test_answers_under_load_are_those_without_a_server_and_share_batches(behind,
 
 
 @needs_triton
-@pytest.mark.slow
 def test_a_long_recording_does_not_hold_up_short_ones(behind, model, clips, tmp_path):
     waveform.write(tmp_path / "long.wav", noise(400.0), 16_000)
     content = (tmp_path / "long.wav").read_bytes()
@@ -120,7 +118,6 @@ def test_a_long_recording_does_not_hold_up_short_ones(behind, model, clips, tmp_
 
 
 @needs_triton
-@pytest.mark.slow
 def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as_alone(behind, voice):
     own = load_voice(voice / "tts.onnx", voice / "v.onnx", threads=1)
     texts = ["Hello there.", "One two three, four. Five!", "Go <break time='300ms'/> then."] * 4
@@ -146,7 +143,6 @@ def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as
 
 
 @needs_triton
-@pytest.mark.slow
 def test_triton_itself_can_be_asked_and_says_what_is_wrong(behind):
     def asked(model, **inputs):
         return asyncio.run(Infer("127.0.0.1", engine_of(behind).http_port)(model, inputs, "transcript"))
@@ -169,7 +165,6 @@ def test_triton_itself_can_be_asked_and_says_what_is_wrong(behind):
 
 
 @needs_triton
-@pytest.mark.slow
 def test_without_its_engine_the_server_is_not_ready_and_says_so(model, clips):
     with served(ServeConfig(asr=model, engine="triton", port=0)) as running:
         engine = engine_of(running)
@@ -187,7 +182,6 @@ def test_without_its_engine_the_server_is_not_ready_and_says_so(model, clips):
 
 
 @needs_triton
-@pytest.mark.slow
 def test_a_model_that_triton_cannot_load_is_named(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"no model")
     told = []
@@ -244,7 +238,6 @@ def test_a_model_of_the_hub_is_what_triton_gets(monkeypatch, tmp_path):
 
 
 @needs_triton
-@pytest.mark.slow
 def test_one_that_is_stopped_while_it_starts_leaves_nothing(model):
     for seconds in (0.0, 0.1, 0.3):
         engine = Triton(Served(model, 8, 1, "cpu", 20.0, 32))

@@ -1,0 +1,113 @@
+"""Decoders on a GPU: graphs beside single launches, halves beside float32.
+
+    python -m benchmarks.decoders_cuda
+
+A TDT head of the published size decodes 12 s of 1, 32 and 128 utterances greedily, and one also with a 3-gram of random
+pieces; an attention decoder of canary-1b-v2's size takes a step of 32 texts after 50 tokens, over 16.7 s each. All
+weights are random; the sides take turns. Appends rows to benchmarks/results/decoders_cuda.jsonl. docs/gpu_model.md says
+what steps should need.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import ctc
+from benchmarks.transducer_heads import random_frames, random_heads
+from common.benchmark import append_row, compare, ratio
+from common.devices.precision import Precision
+from ctc.ngram import estimate
+from fastconformer.attention.config import AttentionConfig
+from fastconformer.attention.network import AttentionDecoder
+from fastconformer.attention.search import CachedToken
+from fastconformer.attention.step import Steps, TorchStep
+from fastconformer.transducer.decoder import Decoder, DecoderOptions
+from fastconformer.transducer.weights import DecoderWeights
+
+PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "fp16")
+Sides = dict[str, Callable[[], Any]]
+
+
+def main() -> None:
+    """Prints a row for each batch and precision, and appends them."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    if not torch.cuda.is_available():
+        sys.exit(f"error: this torch ({torch.__version__}) sees no CUDA device")
+    device = torch.device("cuda")
+    for row in rows(device, batches=(1, 32, 128), attention=AttentionConfig(layers=8, classes=16384)):
+        print(row)
+        append_row("decoders_cuda", row, device=device)
+
+
+def rows(device: torch.device, batches: tuple[int, ...], attention: AttentionConfig) -> Iterator[dict[str, object]]:
+    """What is measured, a row each."""
+    weights = random_heads(has_durations=True)
+    weights.output_bias[weights.blank] = 3.0
+    moved = on_device(weights, device)
+    for precision in PRECISIONS:
+        for batch in batches:
+            for scorer in (None, some_scorer(weights.blank)) if batch == batches[0] else (None,):
+                what = {"what": f"greedy TDT{', 3-gram' if scorer else ''}", "precision": precision, "batch": batch}
+                yield timed(what, greedy_sides(moved, batch, precision, scorer), device)
+        what = {"what": "a step of attention", "precision": precision, "batch": 32}
+        yield timed(what, step_sides(attention, precision, device), device)
+
+
+def greedy_sides(weights: DecoderWeights, batch: int, precision: Precision, scorer: ctc.Scorer | None) -> Sides:
+    """The same utterances by replayed graphs and by launches."""
+    encoded_BSC, frames_B = random_frames(weights, batch, 150)
+    encoded_BSC = encoded_BSC.to(weights.embedding.device)
+    sides: Sides = {}
+    for name in ("graphs", "launches"):
+        decoder = Decoder(weights, DecoderOptions(precision=precision))
+        if decoder.on_device is not None and name == "launches":
+            decoder.on_device.records = False
+        sides[name] = lambda decoder=decoder: decoder(encoded_BSC, frames_B, scorers=scorer)
+    return sides
+
+
+def step_sides(cfg: AttentionConfig, precision: Precision, device: torch.device, texts: int = 32) -> Sides:
+    """The 51st token of `texts` texts by a replayed graph and by launches."""
+    torch.manual_seed(0)
+    steps = Steps(AttentionDecoder(cfg, cfg.width, cfg.classes).eval().to(device), on_device=precision)
+    allowed = torch.ones(cfg.classes, dtype=torch.bool).numpy()
+    sides: Sides = {}
+    with torch.inference_mode():
+        heard = [steps.hear(torch.randn(209, cfg.width, device=device)) for _ in range(texts)]
+        for name in ("graphs", "launches"):
+            step = steps()
+            if isinstance(step, TorchStep) and name == "launches":
+                step.forget_graphs()
+            tokens = [CachedToken(7, 50, step.take(51), one) for one in heard]
+            asked, among = range(texts), [allowed] * texts
+            sides[name] = torch.inference_mode()(lambda step=step, t=tokens, a=asked, v=among: step(t, a, 1, v))
+    return sides
+
+
+def timed(row: dict[str, object], sides: Sides, device: torch.device) -> dict[str, object]:
+    """`row` with the median of both sides, in ms, and how many times as fast graphs are."""
+    times = compare(sides, device=device, warmup=2, repeats=7)
+    own = {f"{name}_ms": round(1e3 * each.percentile(50), 3) for name, each in times.items()}
+    return {**row, **own, "times_faster_than_launches": round(ratio(times["launches"], times["graphs"]), 3)}
+
+
+def some_scorer(labels: int) -> ctc.Scorer:
+    """A 3-gram of random pieces."""
+    pieces = [f"<{i}>" for i in range(labels)]
+    drawn = torch.randint(labels, (2000, 20), generator=torch.Generator().manual_seed(0)).tolist()
+    model = estimate([[pieces[i] for i in row] for row in drawn], order=3)
+    return ctc.Scorer(pieces, model=model, options=ctc.ScorerOptions(unit="token", weight=0.3))
+
+
+def on_device(weights: DecoderWeights, device: torch.device) -> DecoderWeights:
+    """The same weights there."""
+    lstm = tuple(type(layer)(*(part.to(device) for part in layer)) for layer in weights.lstm)
+    own = {name: part.to(device) for name, part in weights._asdict().items() if isinstance(part, torch.Tensor)}
+    return weights._replace(lstm=lstm, **own)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The recordings of a list's entries: looked for, and their durations read where the list does not say them."""
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from common.audio import waveform as audio
+from common.data.lists.entries import Entries, Entry, ManifestError
+from common.data.utterance import Utterance
+from common.files.atomic import found_file
+
+_AT_A_TIME = 1 << 15  # entries whose audio is looked for
+
+
+class Checked(NamedTuple):
+    """An utterance whose audio is there."""
+
+    utterance: Utterance
+    size: int
+    """Bytes of its recording."""
+    cwd: str
+    """The current folder, where the recording was found by it."""
+
+
+def with_audio(entries: Entries, folder: Path | None) -> Iterator[Checked | ManifestError]:
+    """The utterances of the entries, in their order, once their audio has been looked for.
+
+    What is not in `folder` may be in the current one. In threads, because on a network file system each look takes a
+    millisecond of waiting; some thousand entries at a time, because there may be any number.
+    """
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        while waiting := list(itertools.islice(entries, _AT_A_TIME)):
+            pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
+            for results in threads.map(lambda piece: [checked(entry, folder) for entry in piece], pieces):
+                yield from results
+
+
+def _found(recording: Path, folder: Path | None) -> Path | None:
+    there = found_file(recording)
+    if there is None and folder is not None and recording.is_relative_to(folder):
+        return found_file(recording.relative_to(folder))
+    return there
+
+
+def checked(entry: Entry | ManifestError, folder: Path | None) -> Checked | ManifestError:
+    """The utterance of one entry, or what is wrong with it."""
+    if isinstance(entry, ManifestError):
+        return entry
+    recordings = [entry.audio, *(copy for _, copy in entry.speeds)]
+    there = [_found(recording, folder) for recording in recordings]
+    if None in there:
+        return entry.error(f"no such audio file: {recordings[there.index(None)]}")
+    recording, *copies = (path for path in there if path is not None)
+    seconds = entry.seconds
+    if seconds is None or entry.channel:
+        try:
+            found = audio.info(recording)
+        except audio.AudioError as error:
+            return entry.error(str(error))
+        if entry.channel and found.channels > 1:
+            return entry.error(
+                f"names channel {entry.channel} of {found.channels}, which an entry cannot; write that one to a file"
+            )
+        seconds = found.seconds - (entry.offset_seconds or 0.0) if seconds is None else seconds
+    offset = entry.offset_seconds or 0.0
+    if seconds <= 0 or offset < 0:
+        return entry.error(f"{seconds:g} s from {offset:g} s; expected a duration > 0 and an offset >= 0")
+    utterance = Utterance(
+        id=entry.id,
+        audio=recording,
+        seconds=seconds,
+        text=entry.text,
+        has_text=entry.has_text,
+        speaker=entry.speaker,
+        word_ends=entry.word_ends,
+        wanted=entry.wanted,
+        offset_seconds=entry.offset_seconds,
+        speeds=tuple((speed, copy) for (speed, _), copy in zip(entry.speeds, copies, strict=True)),
+    )
+    cwd = str(Path.cwd()) if folder is not None and not recording.is_relative_to(folder) else ""
+    return Checked(utterance, recording.stat().st_size, cwd)

@@ -1,0 +1,1 @@
+"""What makes of a recording another one in each epoch."""

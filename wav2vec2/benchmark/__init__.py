@@ -1,0 +1,1 @@
+"""Speed and memory beside other implementations and beside what was published."""

@@ -1,0 +1,123 @@
+"""Sides of a comparison in turns: their times, their memory, their rows in benchmarks/results/."""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from common import benchmark
+from common.benchmark import Timings
+from common.config import ConfigError
+from common.devices import distributed
+from common.devices.precision import float32_math
+from wav2vec2.benchmark.config import BenchmarkConfig
+from wav2vec2.benchmark.sides import Side, Sides, contrastive, finetuning, inference, pretraining
+from wav2vec2.network.config import ModelConfig
+
+TASKS: dict[str, Callable[[BenchmarkConfig, int, torch.device], Sides]] = {
+    "inference": inference,
+    "pretraining": pretraining,
+    "finetuning": finetuning,
+    "contrast": contrastive,
+}
+MIB = 2**20
+# What was published of Base, to stand beside what is measured: DeepLearningExamples, wav2vec2/README.md, A100 80 GB.
+# Latencies are means over LibriSpeech's test-other, 6.54 s long on average, of batches as they come, with the hourglass
+# [2,(8,4),2]; what the hourglass saves is of pre-training in bf16 on 8 GPUs: times as fast, percent of the memory.
+PUBLISHED_SECONDS = 6.54
+PUBLISHED_MS = {"bf16": {1: 10.45, 4: 17.69, 8: 28.70, 16: 58.82}, "tf32": {1: 10.31, 4: 18.42, 8: 31.30, 16: 67.44}}
+PUBLISHED_SAVINGS = {
+    "[2,(8,2),2]": (1.25, 70.98),
+    "[2,(8,3),2]": (1.33, 64.31),
+    "[2,(8,4),2]": (1.37, 62.35),
+    "[2,(8,5),2]": (1.39, 60.00),
+    "[2,(8,6),2]": (1.40, 59.61),
+}
+
+Row = dict[str, Any]
+
+
+def main(cfg: BenchmarkConfig) -> list[Row]:
+    """Measures, appends the rows and prints them; returns them. Raises ConfigError."""
+    device = distributed.pick_device(cfg.device)
+    rows: list[Row] = []
+    with float32_math(cfg.precision):
+        for batch_size in cfg.batch_sizes:
+            torch.manual_seed(cfg.seed)
+            sides = fitting(TASKS[cfg.task](cfg, batch_size, device), batch_size)
+            timings = cfg.compared({name: side.call for name, side in sides.items()}, device)
+            for row in rows_of(cfg, batch_size, sides, timings, device):
+                print(_line(row), flush=True)
+                rows.append(row)
+                benchmark.append_row(f"wav2vec2_{cfg.task}", row, device=device, folder=cfg.results)
+    return rows
+
+
+def fitting(sides: Sides, batch_size: int) -> Sides:
+    """The sides whose first call fits into the memory of the GPU; the others are told. Raises ConfigError for none."""
+    if not sides:
+        raise ConfigError("no side takes part: name some with --sides, and --hourglass for hourglass")
+    fit: Sides = {}
+    while sides:
+        name, side = sides.popitem()
+        try:
+            side.call()
+            fit[name] = side
+        except torch.OutOfMemoryError:
+            print(f"{name}: out of memory with a batch of {batch_size}; left out", file=sys.stderr, flush=True)
+            del side
+            gc.collect()
+            torch.cuda.empty_cache()
+    return dict(reversed(fit.items()))
+
+
+def rows_of(
+    cfg: BenchmarkConfig, batch_size: int, sides: Sides, timings: dict[str, Timings], device: torch.device
+) -> Iterator[Row]:
+    """A row for each side, with what was published beside it."""
+    peaks = {name: benchmark.peak_memory(side.call, device) for name, side in sides.items()}
+    memory = {name: peaks[name] + sum(tensor.nbytes for tensor in side.kept()) for name, side in sides.items()}
+    for name, times in timings.items():
+        seconds = batch_size * cfg.concat_batches * cfg.seconds
+        row: Row = {"config": cfg.name, "side": name, "hourglass": sides[name].hourglass, "precision": cfg.precision}
+        row |= {"batch": batch_size, "concat_batches": cfg.concat_batches, "seconds_of_audio": cfg.seconds}
+        row |= {"audio": "speech" if cfg.audio else "noise", "metric": "latency_ms", "clock": cfg.clock}
+        row |= {"threads": torch.get_num_threads(), **times.summary()}
+        row |= {"peak_memory_mib": round(peaks[name] / MIB), "memory_mib": round(memory[name] / MIB)}
+        row["times_real_time"] = round(seconds / times.summary()["mean"] * 1e3, 2)
+        row["times_faster"] = {
+            other: round(benchmark.ratio(timings[other], times), 3) for other in timings if other != name
+        }
+        if "ours" in sides and name != "ours":
+            row["memory_percent_of_ours"] = round(100 * memory[name] / memory["ours"], 2)
+        yield row | published_beside(cfg, batch_size, sides[name])
+
+
+def published_beside(cfg: BenchmarkConfig, batch_size: int, side: Side) -> Row:
+    """What was published of the same thing, on other hardware; nothing where nothing was."""
+    if replace(cfg.model, labels=(), hourglass="") != ModelConfig():
+        return {}
+    if cfg.task == "pretraining" and side.hourglass in PUBLISHED_SAVINGS:
+        times_faster, memory_percent = PUBLISHED_SAVINGS[side.hourglass]
+        return {"published_times_faster": times_faster, "published_memory_percent": memory_percent}
+    latency = PUBLISHED_MS.get(cfg.precision, {}).get(batch_size)
+    is_same = cfg.task == "inference" and side.hourglass == "[2,(8,4),2]" and cfg.seconds == PUBLISHED_SECONDS
+    return {"published_mean": latency} if latency is not None and is_same else {}
+
+
+def _line(row: Row) -> str:
+    told = [f"{ratio:.2f} x as fast as {other}" for other, ratio in row["times_faster"].items()]
+    if "memory_percent_of_ours" in row:
+        told.append(f"{row['memory_percent_of_ours']:.0f} % of the memory of ours")
+    if "published_times_faster" in row:
+        told.append(f"published {row['published_times_faster']:.2f} x, {row['published_memory_percent']:.0f} %")
+    if "published_mean" in row:
+        told.append(f"published mean {row['published_mean']:.2f} ms on an A100")
+    return (
+        f"{row['config']:>8} {row['side']:>12} {row['precision']} batch {row['batch']:2d} x {row['concat_batches']}: "
+        f"p50 {row['p50']:.2f} ms, mean {row['mean']:.2f} ms, {row['times_real_time']:.0f} s of audio per s, "
+        f"{row['memory_mib']} MiB; {', '.join(told)}"
+    )
