@@ -38,7 +38,8 @@ class HeardFrames(NamedTuple):
 
     def some(self, rows: Sequence[int]) -> "HeardFrames":
         """Those of some stretches."""
-        return HeardFrames(*([own[row] for row in rows] if own else [] for own in self))
+        log_probs = [self.log_probs[row] for row in rows] if self.log_probs else []
+        return HeardFrames([self.heard[row] for row in rows], [self.counts[row] for row in rows], log_probs)
 
 
 class CtcFrames(NamedTuple):
