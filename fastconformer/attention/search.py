@@ -304,6 +304,9 @@ class _Search:
         if any(sequence is self.beam[0] for sequence in live) and self.options.guard:
             self.flags = tuple(dict.fromkeys((*self.flags, LIMIT)))
         self._free(keep=())
+        if self.wish.scorer is not None:  # a text without an end is compared with those that have one
+            for sequence in live:
+                sequence.score += self.wish.scorer.finish(sequence.state)
         ranked = sorted(self.beam, key=lambda one: -self._rank(one.score, len(one.labels)))
         found = [FoundText(one.labels, one.log_probs, one.score, one.is_ended) for one in ranked]
         self.result = Result(found[: self.options.n_best], self.flags)

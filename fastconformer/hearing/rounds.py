@@ -35,7 +35,7 @@ OVERLAP_SECONDS = 1.0
 """What two stretches both hear around a seam that is in no pause, where words have times by which to join them."""
 
 
-class StretchInContext(NamedTuple):
+class AskedStretch(NamedTuple):
     """Samples that are heard at once: of which recording, and what is to be written."""
 
     of: "OpenRecording"
@@ -92,7 +92,7 @@ class Rounds:
         live: deque[OpenRecording] = deque()
         is_more = True
         while live or is_more:
-            heard: list[StretchInContext] = []
+            heard: list[AskedStretch] = []
             samples = 0
             for at in itertools.count():
                 if at == len(live) and is_more:
@@ -124,7 +124,7 @@ class Rounds:
                     seconds_per_frame=network.seconds_per_frame,
                 )  # fmt: skip
 
-    def heard(self, spoken: Sequence[StretchInContext]) -> list[list[JudgedPart]]:
+    def heard(self, spoken: Sequence[AskedStretch]) -> list[list[JudgedPart]]:
         """What is said in each stretch: in one part, or in several where one text for all of it would not do."""
         found = []
         for stretch, whole in zip(spoken, self._as_wholes(spoken, self.batch_size), strict=True):
@@ -136,11 +136,11 @@ class Rounds:
         """Seconds that two stretches both hear where they do not meet in a pause."""
         return min(OVERLAP_SECONDS, longest / 4) if self.network._tells_times(self.times, wanted) else 0.0
 
-    def _next(self, one: OpenRecording) -> StretchInContext | None:
+    def _next(self, one: OpenRecording) -> AskedStretch | None:
         """The next stretch in which something can be heard."""
         for sound in one.coming:
             if not is_silent(sound.samples_N):
-                return StretchInContext(one, sound, self._after(one))
+                return AskedStretch(one, sound, self._after(one))
         one.is_over = True
         return None
 
@@ -167,7 +167,7 @@ class Rounds:
                 sound = united(some, most) if len(some) == count else None
                 if sound is None or not self._affords(done, len(sound.samples_N)):
                     continue
-                (found,) = self._as_wholes([StretchInContext(done, sound, done.wanted)], 1)
+                (found,) = self._as_wholes([AskedStretch(done, sound, done.wanted)], 1)
                 doubt = sum(max(0.0, one.doubt) for one in some)
                 done.wasted += len(sound.samples_N) if 2 * found.doubt > doubt else 0
                 if found.doubt < doubt:
@@ -181,7 +181,7 @@ class Rounds:
         most = MOST_WASTED * one.heard + self.chunk_seconds * self.network.sample_rate
         return one.wasted + samples <= most
 
-    def _in_parts(self, stretch: StretchInContext, whole: JudgedPart) -> list[JudgedPart]:
+    def _in_parts(self, stretch: AskedStretch, whole: JudgedPart) -> list[JudgedPart]:
         if not whole.is_doubtful:
             return [whole]
         overlap = self._overlap(stretch.wanted, self.network.chunk_seconds)
@@ -199,7 +199,7 @@ class Rounds:
             return [whole]
         return [found[0].flagged(whole.part.hypothesis.flags), *found[1:]]
 
-    def _as_wholes(self, spoken: Sequence[StretchInContext], batch_size: int) -> list[JudgedPart]:
+    def _as_wholes(self, spoken: Sequence[AskedStretch], batch_size: int) -> list[JudgedPart]:
         """One text for each stretch. What CTC doubts is searched again by both."""
         found: dict[int, JudgedPart] = {}
         network, rate = self.network, self.network.sample_rate
@@ -225,7 +225,7 @@ class Rounds:
 
     def _texts(
         self,
-        spoken: Sequence[StretchInContext],
+        spoken: Sequence[AskedStretch],
         samples: Sequence[np.ndarray],
         frames: HeardFrames,
         decoder: AttentionDecoding,

@@ -20,11 +20,13 @@ from common.features import Features
 from common.runs import checkpoint
 from common.training.state import TrainingError
 from fastconformer import evaluation, train
+from fastconformer.attention.joint import IMPOSSIBLE
 from fastconformer.attention.prompt import Wanted
 from fastconformer.attention.targets import Texts, languages_of
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.config import Config, LossConfig
 from fastconformer.evaluation import EvaluationConfig
+from fastconformer.hearing.prompted_network import SPARE_TOKENS
 from fastconformer.objective import Share, objective
 from fastconformer.run import NAME, Run, started_from
 from fastconformer.train import main
@@ -313,20 +315,22 @@ def test_scores_of_a_beam_have_a_share_of_ctc_but_of_translations(corpus, tmp_pa
     for row, best in enumerate(asr.decode(*encoded, **options, ctc_weight=0.6)):
         few = log_probs_BSV[row : row + 1, : encoded.frames_B[row]]
         ranked = [best, *best.alternatives]
+        limit = int(encoded.frames_B[row]) + SPARE_TOKENS - len(asr.prompt("en"))
         for one in ranked:
-            labels = torch.tensor([one.labels])
-            lengths = torch.tensor([few.shape[1]]), torch.tensor([len(one.labels)])
+            spoken = [label for label in one.labels if label not in asr.pieces.control]
+            lengths = torch.tensor([few.shape[1]]), torch.tensor([len(spoken)])
             loss = torch.nn.functional.ctc_loss(
-                few.mT.permute(2, 0, 1), labels, *lengths, blank=asr.pieces.blank, reduction="none"
-            )
-            tokens = [*asr.prompt("en"), *one.labels, asr.pieces.end]
+                few.mT.permute(2, 0, 1), torch.tensor([spoken], dtype=torch.int64), *lengths,
+                blank=asr.pieces.blank, reduction="none",
+            )  # fmt: skip
+            tokens = [*asr.prompt("en"), *one.labels, *[asr.pieces.end][: len(one.labels) < limit]]
             follows_LV = asr.attention_log_probs(
                 encoded.encoded_BSC[row : row + 1], encoded.frames_B[row : row + 1],
                 torch.tensor([tokens[:-1]]), torch.tensor([len(tokens) - 1]),
             )[0]  # fmt: skip
-            own = list(range(len(tokens) - len(one.labels) - 2, len(tokens) - 1))
+            own = list(range(len(asr.prompt("en")) - 1, len(tokens) - 1))
             attended = float(follows_LV[own, tokens[own[0] + 1 :]].sum())
-            assert one.score == pytest.approx(0.4 * attended - 0.6 * loss.item(), rel=1e-4)
+            assert one.score == pytest.approx(0.4 * attended - 0.6 * min(loss.item(), -IMPOSSIBLE), rel=1e-4)
         assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
     to_german = {**options, "prompt": asr.prompt("en", "de")}
     assert asr.decode(*encoded, **to_german, ctc_weight=0.6) == asr.decode(*encoded, **to_german)
