@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 # The extra of pyproject.toml that brings a package which commands import at their top.
-EXTRAS = {"onnx": "onnx", "onnxruntime": "onnx", "onnxscript": "onnx", "fastapi": "serve", "uvicorn": "serve"}
-EXTRAS |= {"starlette": "serve", "websockets": "serve", "prometheus_client": "serve"}
+EXTRAS = dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx")
+EXTRAS.update(dict.fromkeys(("fastapi", "starlette", "uvicorn", "websockets", "prometheus_client"), "serve"))
 
 
 def what_to_install(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """Which tests are slow, by measuring: `python -m pytest -p tests.measured [FILES]`, in one process, writes it down.
 
 `tests/slow.txt` has the names of tests that take more than `SLOW` seconds of a processor, children included, in the
-mean of all that are called so; `tests/conftest.py` marks them. What was slow stays so until it takes less than half of
+mean of its parameters; `tests/conftest.py` marks them. What was slow stays so until it takes less than half of
 that, for machines differ. Of tests that a run leaves out nothing changes.
 """
 
@@ -18,8 +18,8 @@ TAKEN: dict[str, list[float]] = defaultdict(list)
 
 
 def named(item: pytest.Item) -> str:
-    """A test without its file and parameters."""
-    return item.nodeid.partition("[")[0].rpartition("::")[2]
+    """A test without its parameters."""
+    return item.nodeid.partition("[")[0]
 
 
 def on_record() -> set[str]:
