@@ -1,6 +1,7 @@
 """Connectionist temporal classification: loss, decoding, alignment. `ctc/README.md` is the tour.
 
-Decoders and aligners work without torch, on arrays; what trains needs it, and is imported when it is first asked for.
+Decoders, `align` and `segment` work without torch, on arrays; what needs it, the loss and `monotonic_alignment`, is
+imported when it is first asked for.
 """
 
 from importlib import import_module
@@ -45,7 +46,7 @@ def __getattr__(name: str) -> object:
             if error.name != "torch":
                 raise
             raise ImportError(
-                f"ctc.{name} needs torch (pip install torch); without it there are decoding and alignment"
+                f"ctc.{name} needs torch (pip install torch); without it there are decoding, `align` and `segment`"
             ) from None
         globals().update({each: getattr(found, each) for each in names})
         return globals()[name]

@@ -53,7 +53,7 @@ class Spans(NamedTuple):
 
 def align(
     log_probs_BSV: "Tensor | np.ndarray",
-    targets: "Tensor | Sequence[Sequence[int]]",
+    targets: "Tensor | np.ndarray | Sequence[Sequence[int]]",
     frames_B: "Tensor | Sequence[int]",
     target_lengths: "Tensor | Sequence[int] | None" = None,
     *,
@@ -250,7 +250,7 @@ def _alignments(spans: Spans, target_lengths: list[int], *, first_item: int = 0)
 
 
 def read_transcripts(
-    targets: "Tensor | Sequence[Sequence[int]]",
+    targets: "Tensor | np.ndarray | Sequence[Sequence[int]]",
     target_lengths: "Tensor | Sequence[int] | None",
     batch: int,
     vocabulary: int,
@@ -260,8 +260,10 @@ def read_transcripts(
     star: int | None = None,
 ) -> list[list[int]]:
     """One list of labels per utterance; ValueError names the item and label that are not in the vocabulary."""
-    if is_tensor(targets):
-        rows = _tensor_rows(targets, target_lengths, batch, name=name)
+    if is_tensor(targets) or (isinstance(targets, np.ndarray) and target_lengths is not None):
+        rows = _padded_rows(targets, target_lengths, batch, name=name)
+    elif target_lengths is not None:
+        raise ValueError(f"{name}: expected a tensor or an array beside target_lengths, or lists of labels without")
     else:
         rows = [integer_list(row, name=f"{name}: item {item}") for item, row in enumerate(targets)]
     if len(rows) != batch:
@@ -274,8 +276,8 @@ def read_transcripts(
     return rows
 
 
-def _tensor_rows(
-    targets: "Tensor", target_lengths: "Tensor | Sequence[int] | None", batch: int, *, name: str
+def _padded_rows(
+    targets: "Tensor | np.ndarray", target_lengths: "Tensor | Sequence[int] | None", batch: int, *, name: str
 ) -> list[list[int]]:
     rows = integer_array(targets, name=name)
     if target_lengths is None:

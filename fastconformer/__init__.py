@@ -39,8 +39,8 @@ def __getattr__(name: str) -> object:
             except ModuleNotFoundError as error:
                 if error.name != "torch":
                     raise
-                raise ImportError(f"transducer.{name} needs torch: pip install torch") from None
-    raise AttributeError(f"module 'transducer' has no attribute {name!r}")
+                raise ImportError(f"{__name__}.{name} needs torch: pip install torch") from None
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
 
 
 __all__ = [

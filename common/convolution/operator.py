@@ -94,7 +94,8 @@ class FusedConvolution(nn.Module):
         that of a leaky ReLU of the input. `out_BSO`, with channels adjacent, receives the result and may be
         residual_BSO itself; without it the result is a new tensor.
         """
-        bias_O = self._parameters["bias"]  # `self.bias` takes a microsecond, as long as the smallest layers
+        own = self._parameters  # `self.bias` takes a microsecond, as long as the smallest layers
+        bias_O = own["bias"] if "bias" in own else self.bias  # noqa: SIM401 - `get` asks for both
         epilogue = Epilogue(bias_O, residual_BSO, activation, slope, input_slope)
         batch, frames, _ = x_BTI.shape
         if self.packed is None or not runs_natively(x_BTI) or batch == 0:

@@ -25,7 +25,7 @@ from fastconformer.hearing.gaps import AT_ONCE, JudgedPart, judged, parts_of, un
 from fastconformer.hearing.prompted_network import PromptedNetwork
 from fastconformer.hearing.texts import HeardPart, transcript_of
 
-PREFERRED_SHARE = 6 / 7  # of the longest stretch, in the last pause before which one ends
+PREFERRED_SHARE = 6 / 7  # of the longest stretch: after half of this it ends in the longest pause
 SHORTEST_SECONDS = 1.0
 MOST_WASTED = 2.1
 """How often a recording is heard again, at most, without texts that are much less doubtful: all of it may be noise."""

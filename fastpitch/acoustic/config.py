@@ -280,7 +280,8 @@ class Config(UtteranceSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.batch_seconds or self.data.fit) and self.lr_made_for:
-            raise ValueError(f"lr_made_for = {self.lr_made_for}: expected 0 beside batch_seconds, whose clips vary")
+            beside = "batch_seconds" if self.batch_seconds else "data.fit"
+            raise ValueError(f"lr_made_for = {self.lr_made_for}: expected 0 beside {beside}, whose clips vary")
         if self.trained == "refiner" and not self.model.refiner.layers:
             raise ValueError('trained = "refiner": expected model.refiner.layers above 0')
         if self.teacher is not None and (self.trained != "refiner" or self.model.refiner.learns != "mean"):

@@ -79,13 +79,21 @@ class StreamedSound(ABC):
         `sigma`, `seed`: of the noise that WaveGlow starts from. Raises VocoderError.
         """
 
+    @abstractmethod
+    def checked(self, mel_BMT: Tensor, frames_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Both on the device, the mel spectrogram in the vocoder's number format. Raises VocoderError."""
+
     def stream(
         self, mel_BMT: Tensor, *, chunk_frames: int = CHUNK_FRAMES, sigma: float = 0.0, seed: int = 0
     ) -> Iterator[Tensor]:
-        """The audio of a call, [B, N], in pieces of `chunk_frames` frames, each as soon as it is there."""
+        """The audio of a call, [B, N], in pieces of `chunk_frames` frames, each as soon as it is there.
+
+        Of no utterances or no frames there are none. Raises VocoderError, before the first piece.
+        """
         if chunk_frames < 1:
             raise VocoderError(f"stream: chunk_frames = {chunk_frames}: expected at least 1")
-        frames = mel_BMT.shape[2]
+        mel_BMT, _ = self.checked(mel_BMT, None)
+        frames = mel_BMT.shape[2] if len(mel_BMT) else 0
         for start in range(0, frames, chunk_frames):
             spans = [MelSpan(mel_MT, start, min(frames, start + chunk_frames)) for mel_MT in mel_BMT]
             yield torch.stack(self.cuts(spans, sigma=sigma, seed=seed))
@@ -121,7 +129,7 @@ class Vocoder(StreamedSound):
         What lies beyond `frames_B[b]` frames is ignored, and silent. `sigma` is the deviation of the noise WaveGlow
         starts from, drawn from `seed`, the same for every utterance; the other vocoders have none. Raises VocoderError.
         """
-        mel_BMT, frames_B = self._checked(mel_BMT, frames_B)
+        mel_BMT, frames_B = self.checked(mel_BMT, frames_B)
         return self._voice(mel_BMT, frames_B, self._noise(mel_BMT.shape[2], sigma, seed))
 
     def cuts(self, cuts: Sequence[MelSpan], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
@@ -129,7 +137,7 @@ class Vocoder(StreamedSound):
         heard = [cut.around(self.context_frames) for cut in cuts]
         rows = [own.mel_MT[:, own.start : own.end].T for own in heard]
         lengths_B = torch.tensor([len(row_TM) for row_TM in rows])
-        mel_BMT, frames_B = self._checked(nn.utils.rnn.pad_sequence(rows, batch_first=True).mT, lengths_B)
+        mel_BMT, frames_B = self.checked(nn.utils.rnn.pad_sequence(rows, batch_first=True).mT, lengths_B)
         longest = mel_BMT.shape[2]
         noise = self._noise(max(own.start for own in heard) + longest, sigma, seed)
         if noise is not None:  # of each the part that its frames have in the noise of the whole
@@ -151,8 +159,8 @@ class Vocoder(StreamedSound):
     @torch.inference_mode()
     def _voice(self, mel_BMT: Tensor, frames_B: Tensor | None, noise_GP: Tensor | None) -> Tensor:
         """`noise_GP`: of all of them the same, or [B, G, P]."""
-        if not mel_BMT.shape[2]:
-            return torch.zeros(len(mel_BMT), 0, device=self.device)
+        if not mel_BMT.numel():
+            return torch.zeros(len(mel_BMT), mel_BMT.shape[2] * self.hop_samples, device=self.device)
         with float32_math(self.precision):
             if not isinstance(self.generator, Waveglow | FusedWaveglow):
                 return self.generator(mel_BMT, frames_B).float()
@@ -170,8 +178,8 @@ class Vocoder(StreamedSound):
         )
         return (sigma * noise_PG).T.to(self.device, non_blocking=True)
 
-    def _checked(self, mel_BMT: Tensor, frames_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Both on the device, the mel spectrogram in the vocoder's number format."""
+    def checked(self, mel_BMT: Tensor, frames_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """As `StreamedSound`'s."""
         bins = self.features.mel_bins
         if mel_BMT.ndim != 3 or mel_BMT.shape[1] != bins:
             raise VocoderError(
@@ -220,9 +228,13 @@ class Denoiser(StreamedSound):
             for cut, own, audio_N in zip(cuts, heard, said, strict=True)
         ]
 
+    def checked(self, mel_BMT: Tensor, frames_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """As `StreamedSound`'s."""
+        return self.vocoder.checked(mel_BMT, frames_B)
+
     @torch.inference_mode()
     def _clean(self, audio_BN: Tensor, frames_B: Tensor | None) -> Tensor:
-        if not self.strength or not audio_BN.shape[1]:
+        if not self.strength or not audio_BN.numel():
             return audio_BN
         # With the frames that reach beyond the end, which an utterance in a longer batch has too.
         spectrum_BKT = self._spectrum(F.pad(audio_BN, (0, self.vocoder.features.n_fft // 2)))

@@ -113,6 +113,17 @@ def test_concatenated_targets_are_read_as_the_loss_reads_them():
     assert ctc.align(logits_BSV, joined, frames, target_lengths, blank=4) == padded
 
 
+def test_arrays_are_read_as_tensors_and_without_lengths_all_of_each_row_counts():
+    logits_BSV, targets_BU, frames, target_lengths = random_batch()
+    for targets in (targets_BU, torch.cat([row[:n] for row, n in zip(targets_BU, target_lengths, strict=True)])):
+        expected = ctc.align(logits_BSV, targets, frames, target_lengths, blank=4)
+        found = ctc.align(logits_BSV, targets.numpy(), frames, np.array(target_lengths), blank=4)
+        assert found == expected
+    whole = np.array([[1, 2, 3], [2, 0, 1]])
+    found = ctc.align(logits_BSV[2:4], whole, [40, 40], blank=4)
+    assert found == ctc.align(logits_BSV[2:4], whole.tolist(), [40, 40], blank=4)
+
+
 def test_logits_and_log_probs_align_alike_in_any_layout():
     logits_BSV, targets_BU, frames, target_lengths = random_batch(dtype=torch.float64)
     log_probs_SBV = logits_BSV.log_softmax(-1).transpose(0, 1).contiguous()
@@ -210,6 +221,8 @@ def test_spans_of_real_transcripts_are_in_order_and_cover_the_text():
             "align: target_lengths: item 1: expected at least 0 and at most 2",
         ),
         (torch.ones(5, dtype=torch.int64), [1, 3], "expected 4 labels in all, as target_lengths say, found 5"),
+        (np.ones(5, np.int64), [1, 3], "expected 4 labels in all, as target_lengths say, found 5"),
+        ([[1, 2], [2, 2]], [2, 1], "expected a tensor or an array beside target_lengths, or lists of labels without"),
     ],
 )
 def test_wrong_targets_are_named(targets, target_lengths, message):

@@ -72,7 +72,9 @@ except ImportError as error:
     path, found, aligned, message = done.stdout.splitlines()
     assert path == str(LIBRARY.cpu)
     assert (found, aligned) == ("[1] [1, 2]", "[1, 2] 3")
-    assert message == ("ctc.ctc_loss needs torch (pip install torch); without it there are decoding and alignment")
+    assert message == (
+        "ctc.ctc_loss needs torch (pip install torch); without it there are decoding, `align` and `segment`"
+    )
 
 
 def test_importing_compiles_nothing_and_prints_nothing():

@@ -232,3 +232,17 @@ def test_local_attention_hears_the_same_where_it_sees_all_frames():
     expected, wide, narrow = (asr("tdt", local_attention=w).transcribe(samples) for w in (None, (150, 150), (3, 3)))
     assert [t.text for t in wide] == [t.text for t in expected]
     assert [t.text for t in narrow] != [t.text for t in expected]
+
+
+def test_the_package_offers_what_it_says_and_nothing_else(monkeypatch):
+    with pytest.raises(
+        AttributeError, match=r"^module 'fastconformer' has no attribute 'Hypothesis'; it has .*PieceHyp"
+    ):
+        fastconformer.Hypothesis  # noqa: B018
+
+    def without_torch(module):
+        raise ModuleNotFoundError(name="torch")
+
+    monkeypatch.setattr(fastconformer, "import_module", without_torch)
+    with pytest.raises(ImportError, match=r"^fastconformer\.rnnt_loss needs torch: pip install torch$"):
+        fastconformer.rnnt_loss  # noqa: B018

@@ -54,7 +54,7 @@ def best_of(folder):
     return checkpoint.load(folder / "wav2vec2_best.pt")
 
 
-@pytest.mark.parametrize(("number", "validate_steps"), [(3, 1), (4, 0), (5, 0)])
+@pytest.mark.parametrize(("number", "validate_steps"), [(3, 1), (4, 1), (4, 0), (5, 0)])
 def test_sigterm_saves_without_a_validation_which_the_next_job_makes_up_for(
     short_epochs, tmp_path, sigterm_at, number, validate_steps
 ):
@@ -118,7 +118,7 @@ def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, 
     assert len(loaders) == 1
 
 
-@pytest.mark.parametrize("stop_at", [1, 2])
+@pytest.mark.parametrize("stop_at", [1, 2, 3])
 def test_workers_that_are_epochs_ahead_change_nothing_across_a_stop(short_epochs, tmp_path, stop_at):
     cfg = short_epochs(tmp_path / "whole", data={"validation": ()})
     pretrain.main(cfg)

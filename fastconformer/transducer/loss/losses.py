@@ -111,7 +111,7 @@ def _loss(
     if logits_BTUW.shape[2] == 0:
         raise ValueError(f"logits: expected one position at least, found shape {list(logits_BTUW.shape)}")
     labels = checked_labels(logits_BTUW, logits_BTUW.shape, options, targets_BL, frames_B, target_lengths_B)
-    if is_native(logits_BTUW, logits_BTUW.shape[:3], options, "transducer losses"):
+    if is_native(logits_BTUW, logits_BTUW.shape[:3], options, "the transducer loss"):
         if in_place:
             check_no_overlap(logits_BTUW)
             logits_BTUW = readable(logits_BTUW)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrize
 
 from common.convolution import FusedConvolution, Lengths, convolve, native, prepare, workspace
 from ctc import SlowPathWarning
@@ -204,3 +205,18 @@ def test_every_thread_has_buffers_of_its_own():
     with ThreadPoolExecutor(1) as pool:
         theirs = pool.submit(workspace, like, "test", 12).result()
     assert theirs.data_ptr() != workspace(like, "test", 12).data_ptr()
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_a_bias_that_is_no_parameter_of_its_own_counts_too(is_prepared):
+    """As of a replica of `nn.DataParallel` and of a parametrised layer."""
+    module, x_BTI = layer(3, 24, 40, 1, 1), torch.randn(2, 19, 24)
+    if is_prepared:
+        prepare(module)
+    expected_BSO = module(x_BTI, activation="gelu")
+    replica = module._replicate_for_data_parallel()
+    for name, parameter in module.named_parameters():
+        setattr(replica, name, parameter.detach())
+    assert torch.equal(replica(x_BTI, activation="gelu"), expected_BSO)
+    parametrize.register_parametrization(module, "bias", nn.Identity())
+    assert torch.equal(module(x_BTI, activation="gelu"), expected_BSO)

@@ -12,7 +12,7 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoints.reading import of_state
-from fastpitch.acoustic.config import Config, rate_warning, scaled_rate
+from fastpitch.acoustic.config import Config, DataConfig, rate_warning, scaled_rate
 from fastpitch.acoustic.run import embeddings_of_shared_symbols
 from fastpitch.front.symbols import TextProcessor
 from fastpitch.train import main, update
@@ -158,6 +158,14 @@ def test_the_rate_follows_the_square_root_of_the_clips_it_was_not_made_for(clips
         assert warning is None
     else:
         assert f"of 256 clips, and these have {clips * processes}: --lr_made_for 256 scales it to {scaled}" in warning
+
+
+@pytest.mark.parametrize(
+    ("found", "beside"), [({"batch_seconds": 60.0}, "batch_seconds"), ({"data": DataConfig(fit=True)}, "data.fit")]
+)
+def test_a_rate_for_a_number_of_clips_is_refused_where_their_number_varies(found, beside):
+    with pytest.raises(ValueError, match=f"lr_made_for = 256: expected 0 beside {beside}, whose clips vary"):
+        Config(lr_made_for=256, **found)
 
 
 def test_a_small_batch_with_the_published_rate_is_warned_of(stopped):

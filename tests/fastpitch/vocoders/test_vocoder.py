@@ -117,6 +117,21 @@ def test_noise_of_waveglow_is_that_of_its_seed(vocoders):
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_frames_are_no_audio(vocoders, kind):
     assert vocoders[kind](mel_for(vocoders[kind], 2, 0)).shape == (2, 0)
+    for vocoder in (vocoders[kind], Denoiser(vocoders[kind], 0.5)):
+        assert vocoder(mel_for(vocoders[kind], 0, 9)).shape == (0, 9 * 256)
+        for utterances, frames in ((0, 9), (2, 0)):
+            assert list(vocoder.stream(mel_for(vocoders[kind], utterances, frames))) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_refuses_before_its_first_piece(vocoders, kind):
+    damaged_BMT = mel_for(vocoders[kind], 1, 30)
+    damaged_BMT[0, 0, 29] = torch.nan
+    for vocoder in (vocoders[kind], Denoiser(vocoders[kind], 0.5)):
+        with pytest.raises(VocoderError, match="NaN or infinite"):
+            next(vocoder.stream(damaged_BMT, chunk_frames=1))
+        with pytest.raises(VocoderError, match=r"of shape \(\d+, 30\); expected \[utterances, \d+ mel bins"):
+            next(vocoder.stream(damaged_BMT[0]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
