@@ -34,26 +34,28 @@ class Shapes:
 
     def __init__(self, shapes: Iterable[TokenShape]) -> None:
         self._shapes = tuple(shapes)
-        self._named = {"0", *(character for shape in self._shapes for character in shape.begins + shape.needs)}
         self._at: dict[tuple[str, str], tuple[TokenShape, ...]] = {}
 
     def at(self, text: str, position: int) -> tuple[TokenShape, ...]:
         """The shapes that may stand at text[position:]."""
         first, behind = text[position], ""
         if digits := _DIGITS.match(text, position):
-            first, behind = "0", " " if digits[1].isspace() else digits[1]
-        first, behind = first if first in self._named else "", behind if behind in self._named else ""  # few keys
+            first, behind = "0", digits[1]
         found = self._at.get((first, behind))
         if found is None:
+            if len(self._at) >= _MOST_PLACES:
+                self._at.clear()
+            needed = " " if behind.isspace() else behind
             found = self._at[first, behind] = tuple(
                 shape
                 for shape in self._shapes
-                if (not shape.begins or (first and first in shape.begins))
-                and (first != "0" or not shape.needs or (behind and behind in shape.needs))
+                if (not shape.begins or first in shape.begins)
+                and (first != "0" or not shape.needs or (needed and needed in shape.needs))
             )
         return found
 
 
+_MOST_PLACES = 500  # ordinary texts make fewer than 200
 _DIGITS = re.compile(r"\d{1,60}+(.?)", re.DOTALL)
 
 
