@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -181,8 +181,9 @@ class Surroundings(Generic[Sum]):
         """What stands before text[start:], and what was chosen there."""
         text, words = self.text, self._words
         first = bisect_left(self._starts, start)
-        against = start and not text[start - 1].isspace()
-        names = [*self._general, f"k={before.kind}{'' if against else ' '}", f"<{text[start - 1] if start else '^'}"]
+        ahead_of_it = text[start - 1] if start else "^"
+        space = " " if ahead_of_it.isspace() else ""
+        names = [*self._general, f"k={before.kind}{space if start else ' '}", f"<{space or ahead_of_it}"]
         if not first:
             return self._known.total([*names, "p=^"])
         ahead = words[first - 1]
@@ -291,9 +292,11 @@ class Why(NamedTuple):
     deciding: list[tuple[str, int]]
 
 
-@cache
+@lru_cache(maxsize=4096)
 def edge(character: str) -> str:
     """The kind of a character that stands against a token."""
+    if character.isspace():
+        return " "
     return "9" if character.isdigit() else "a" if character.islower() else "A" if character.isupper() else character
 
 

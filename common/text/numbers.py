@@ -3,7 +3,7 @@
 `in_words` has those of other languages.
 """
 
-from functools import cache, lru_cache
+from functools import lru_cache
 
 _LONGEST_READ_AS_A_NUMBER, _LONGEST_WITH_COMMAS = 9, 36
 _MOST_IN_WORDS = 10**15  # in other languages, where num2words ends in errors of its own beyond some number
@@ -88,7 +88,7 @@ def fraction(numerator: str, denominator: str, *, improper: bool = False) -> str
     return f"{cardinal(numerator)} {one if top == 1 else many}"
 
 
-@cache
+@lru_cache(maxsize=8192)
 def _words(number: int, kind: str) -> str:
     for size, name in _SIZES if number < 10**12 else ():
         if number >= size:
@@ -104,7 +104,7 @@ def _words(number: int, kind: str) -> str:
 _SIZES = ((10**9, "billion"), (10**6, "million"), (1000, "thousand"))  # put together faster than num2words counts them
 
 
-@cache
+@lru_cache(maxsize=8192)
 def in_words(number: int, language: str, kind: str) -> str | None:
     """`number` from 0 on as `kind` ("ordinal", "year" …) in a language, as num2words names it; None where it cannot."""
     from num2words import num2words

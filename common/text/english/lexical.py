@@ -168,7 +168,8 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
             found.append(Proposal(stop, [*own, f"w={m[0].lower()}"], readings))
     if m := _INITIALS.match(text, position):
         own = [*own, f"w={m[0].lower()}", f"s=initials{min(len(m[0]), 7)}"]
-        readings = [*words.initials(m, style), *words.abbreviations(m[0].rstrip(".").replace(" ", ""), style, dot=True)]
+        closed = "".join(m[0].rstrip(".").split())
+        readings = [*words.initials(m, style), *words.abbreviations(closed, style, dot=True)]
         found.append(Proposal(m.end(), own, readings))
     if _STANDS_ALONE.match(text, position):
         return found

@@ -109,15 +109,22 @@ def why(text: str, style: Style) -> list[tuple[str, Why]]:
     return found
 
 
-def spoken_as(text: str, style: Style, kinds: Sequence[str]) -> str | None:
-    """`text` with each token said as the first of some kinds that it may have; None where it has nothing of them."""
+def spoken_as(text: str, style: Style, kinds: Sequence[str], *, is_whole: bool = False) -> str | None:
+    """`text` with each token said as the first of some kinds that it may have; None where it has nothing of them.
+
+    `is_whole`: None, too, where `text` is not one such token.
+    """
     may_stand, is_found = following(text, style), False
 
     def of_kinds(position: int) -> tuple[int, list[Proposal]]:
         nonlocal is_found
         start, found = may_stand(position)
         for kind in kinds:
-            of_kind = [p._replace(readings=[said for said in p.readings if said.parts[0] == kind]) for p in found]
+            of_kind = [
+                p._replace(readings=[said for said in p.readings if said.parts[0] == kind])
+                for p in found
+                if not is_whole or p.stop - position == len(text)
+            ]
             if of_kind := [proposal for proposal in of_kind if proposal.readings]:
                 is_found = True
                 return start, of_kind

@@ -3,12 +3,13 @@
 import re
 import unicodedata
 
+from common.text.english.characters import prepared
 from common.text.english.electronic import MARKS
 from common.text.english.reader import spoken_as
 from common.text.english.say import MONTHS, in_full
 from common.text.english.style import Style
 from common.text.english.words import SYMBOLS
-from common.text.numbers import digits, ordinal, year
+from common.text.numbers import digits, fraction, ordinal, year
 
 _CHARACTERS = ("characters", "spell-out", "verbatim")
 _KINDS = {  # classes of readings that the model chooses among, the first that a token may have
@@ -22,6 +23,7 @@ _STRICT = frozenset(["cardinal", "ordinal", "fraction", "year"])
 INTERPRETATIONS = (*_CHARACTERS, "digits", "telephone", *_KINDS)
 _VOICE = Style(for_voice=True)
 _DATE = re.compile(r"[dmy]{1,3}")
+_GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:\s\d{3})+(?!\d)")
 
 
 class SayAsError(ValueError):
@@ -44,17 +46,32 @@ def say_as(text: str, how: str, form: str = "") -> str | None:
         return digits(_matching(r"[\d\s.,-]+", text, how))
     if how == "date" and form:
         return _date(text, form.lower())
-    if how == "ordinal" and re.fullmatch(r"\d[\d,]*", text):
-        return ordinal(text)
     if how not in _KINDS:
         raise SayAsError(f'<say-as interpret-as="{how}">: expected one of {", ".join(INTERPRETATIONS)}')
-    written = re.sub(r"(?<![\d.])0+(?=\d)", "", text) if how == "cardinal" else text
-    written = re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " ", written)  # 2½ → 2 1/2
-    written = unicodedata.normalize("NFKC", written).replace("⁄", "/")
-    said = spoken_as(written, _VOICE, _KINDS[how])
-    if said is None and how in _STRICT:
+    written = re.sub(r"(?<=\d)(?=[¼-¾⅐-⅞])", " ", text)  # 2½ → 2 1/2
+    written = prepared(unicodedata.normalize("NFKC", written).replace("⁄", "/"))
+    if how in ("cardinal", "ordinal", "number"):
+        written = _GROUPS.sub(lambda groups: ",".join(groups[0].split()), written)
+    if how not in _STRICT:
+        return spoken_as(written, _VOICE, _KINDS[how])
+    if (said := _whole(written, how)) is None:
         raise SayAsError(f'<say-as interpret-as="{how}">: {text[:40]!r} is none')
     return said
+
+
+def _whole(text: str, how: str) -> str | None:
+    """The words of `text` that is one number of a kind, with or without a sign."""
+    if signed := re.fullmatch(r"([+-])\s?(?=[^\s+-])(.+)", text):
+        said = _whole(signed[2], how)
+        return said and f"{'minus' if signed[1] == '-' else 'plus'} {said}"
+    if how == "ordinal" and re.fullmatch(r"\d[\d,]*", text):
+        return ordinal(text)
+    if how == "fraction":
+        text = re.sub(r"(?<=\d)\s*\+\s*(?=\d)", " ", text)  # 5+1/2
+        if (m := re.fullmatch(r"(\d{1,99})\s?/\s?(\d{1,99})", text)) and int(m[2]):
+            return fraction(m[1], m[2], improper=True)
+    text = re.sub(r"\A0+(?=\d)", "", text) if how == "cardinal" else text
+    return spoken_as(text, _VOICE, _KINDS[how], is_whole=True)
 
 
 def _matching(pattern: str, text: str, how: str) -> str:

@@ -127,7 +127,7 @@ def _form(entry: Abbreviation, for_voice: bool) -> SpokenForm:
 
 def initials(m: re.Match[str], style: Style) -> Readings:
     """U.S., p.m., e.g."""
-    letters = m[0].replace(".", "").replace(" ", "")
+    letters = "".join(m[0].replace(".", "").split())
     if letters.lower() in ("am", "pm"):
         yield reading("half", style.half(letters[0]))
     else:

@@ -81,7 +81,9 @@ class Language:
         """A pattern of the short forms, the longest first, their spaces as they may be missing."""
         spaced = {written for kind in _SHORT for written in self.rows[kind] if " " in written}
         known = {*self.shorts, *spaced, *(written[0].upper() + written[1:] for written in spaced)}
-        return re.compile(rf"(?:{either(known).replace(chr(92) + ' ', ' ?') or '(?!)'})(?![^\W\d_])(?:(?<=\W)|(?!\d))")
+        return re.compile(
+            rf"(?:{either(known).replace(chr(92) + ' ', chr(92) + 's?') or '(?!)'})(?![^\W\d_])(?:(?<=\W)|(?!\d))"
+        )
 
     @cached_property
     def first_words(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ Forms = dict[str, str]
 """Words by the names of their parts for the model."""
 
 
-_NOUN = re.compile(r"[ \u00a0\u202f]([^\W\d_]{1,30}(?:-[^\W\d_]{1,12})?)(?![\w'’])")
+_NOUN = re.compile(r"\s([^\W\d_]{1,30}(?:-[^\W\d_]{1,12})?)(?![\w'’])")
 
 
 def noun_behind(text: str, position: int) -> str:
@@ -91,7 +91,7 @@ _AGREED = {"es": _spanish, "pt": _portuguese, "fr": _french, "it": _italian}
 
 def figures(written: str) -> str:
     """1 234 567 and 1'250 without what divides their groups; 1.500 and 2,5 as they are."""
-    return re.sub(r"(?<=\d)[ \u00a0\u202f'’](?=\d)", "", written)
+    return re.sub(r"(?<=\d)[ \u00a0\u2009\u202f'’](?=\d)", "", written)
 
 
 def counted(written: str, forms: str, language: Language) -> Forms:

@@ -10,7 +10,7 @@ from common.text.european.language import WITH_ORDINAL_DOT, Language
 from common.text.european.numbers import gender, noun_behind
 from common.text.shapes import Shapes, TokenShape, matched, shape
 
-_GROUPS = r"\d{1,3}(?:[ \u00a0\u202f'’]\d{3}){1,5}"
+_GROUPS = r"\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3}){1,5}"
 _DOTS = r"\d{1,3}(?:\.\d{3}){1,5}"
 _NUMBER = rf"(?:(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d))(?:,\d{{1,9}}(?!\d))?|\d{{1,60}}(?:[.,]\d{{1,60}}(?!\d))?)"
 _AMOUNT = rf"(?P<whole>(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d)|\d{{1,15}}))(?:[.,](?P<cents>\d{{1,2}}(?!\d)|[-–—]+))?"
@@ -25,8 +25,7 @@ _ELECTRONIC = shape(
 _MAY_BE_ELECTRONIC = re.compile(r"\w@\w|://|www\.")
 
 
-_SPACES = " \t\n\u00a0\u202f"
-_IN_NUMBERS = f"{_SPACES}'’.,"
+_IN_NUMBERS = " '’.,"
 
 
 @cache
@@ -39,10 +38,10 @@ def _shapes(language: Language) -> Shapes:
     found = [
         shape("number", _NUMBER, say.number, begins="0"),
         shape("number", r"\d{1,60}", say.number, begins="0"),
-        shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, f"{_SPACES}/.-", "0"),
+        shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, " /.-", "0"),
         shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, ".", "0"),
         shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, ":", "0"),
-        shape("clock", _HOUR % between + behind, say.clock, f":.h{_SPACES}", "0"),
+        shape("clock", _HOUR % between + behind, say.clock, ":.h ", "0"),
         shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "./-", "0"),
         shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "-", "0"),
         shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)", say.measure,
@@ -55,11 +54,11 @@ def _shapes(language: Language) -> Shapes:
         shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ",", "0"),
         shape("fraction", rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?"
               rf"(?:(?P<top>\d{{1,2}}(?:[.,]\d{{1,2}})?)/(?P<bottom>\d{{1,2}})(?![\w/])|(?P<sign>[{_PARTS}]))"
-              rf"(?:\s?(?P<unit>{units})(?!\w))?", fractions.fraction, f"/.,{_PARTS}{_SPACES}", f"0{_PARTS}"),
+              rf"(?:\s?(?P<unit>{units})(?!\w))?", fractions.fraction, f"/.,{_PARTS} ", f"0{_PARTS}"),
         shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", fractions.mixed,
-              f"/½{_SPACES}", "0"),
-        shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, f"x×{_SPACES}", "0"),
-        shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " \u00a0", "0"),
+              "/½ ", "0"),
+        shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, "x× ", "0"),
+        shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " ", "0"),
     ]  # fmt: skip
     if endings := language.names("ending").replace("(?!)", ""):
         mark = "[:-]" if code in ("sv", "ru") else r"\.?"
@@ -75,7 +74,7 @@ def _shapes(language: Language) -> Shapes:
             shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "e", "0"),
         ]
     if code in ("ru", "pl"):
-        found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, f"гr{_SPACES}", "0"))
+        found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "гr ", "0"))
     money = rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?"
     telephone = r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)"
     per = rf"/\s?((?:{language.names('unit', 'per')})|[^\W\d_]{{3,20}})(?!\w)"
@@ -193,7 +192,7 @@ def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
             r"\s*(?:[\da-z]|[IVX]{2})", text[short.end() : short.end() + 4]
         )  # so that its dot ends no sentence
         for written in (short[0],) if goes_on else dict.fromkeys((short[0], short[0].rstrip("."))):
-            readings = language.shorts.get(written.replace(" ", ""))
+            readings = language.shorts.get("".join(written.split()))
             if readings and _may_stand(text, start, start + len(written), readings[0].parts[0], language):
                 own = ["s=short", f"w={written}", f"dot={written[-1] == '.'}", f"long={min(len(written), 5)}"]
                 if written in _WORD.findall(

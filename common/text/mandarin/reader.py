@@ -19,7 +19,7 @@ from common.text.token import Following, Token, read
 _VARIANTS = str.maketrans(
     {"…": "。", "—": "，", "～": "，", "·": " ", "『": "「", "』": "」", "−": "-", "　": " ", "％": "%", "．": "."}
     | {chr(ord(plain) + 0xFEE0): plain for plain in string.digits + string.ascii_letters}
-    | {"￥": "¥", "＄": "$", "－": "-", "＋": "+", "＝": "="}
+    | {"￥": "¥", "＄": "$", "－": "-", "＋": "+", "＝": "=", "\u00a0": " ", "\u2009": " ", "\u202f": " "}
 )
 
 
