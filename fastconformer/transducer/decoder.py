@@ -8,9 +8,10 @@ frames at once. On CUDA the same steps are kernels (`csrc/cuda_decode.cuh`). Whe
 Shapes: B utterances, S encoder frames, C encoder width, X numbers of a state.
 """
 
+import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -107,9 +108,16 @@ class Decoder:
         self.on_device = on_device(weights, self.options.precision)
         self.weights = arrays_of(weights) if self.on_device is None else weights
         is_native = self.on_device is None and functions() is not None
-        self._native = NativeNetwork(self.weights) if is_native else None
-        if self.on_device is None and self._native is None:
+        self.native = NativeNetwork(self.weights) if is_native else None
+        """The weights as the native library reads them, where it decodes."""
+        if self.on_device is None and self.native is None:
             warn_slow("fastconformer.Decoder", where="in plain numpy")
+
+    def with_options(self, options: DecoderOptions) -> "Decoder":
+        """The same network with other options, but for the precision: weights, and all on a GPU, are there once."""
+        other = copy.copy(self)
+        other.options = replace(options, precision=self.options.precision)
+        return other
 
     def start(self, batch: int) -> DecoderState:
         """The state of `batch` utterances before their first frames."""
@@ -118,7 +126,7 @@ class Decoder:
         parts: Any = (network_BX, np.zeros((batch, 3), np.int64), np.zeros((batch, 3), np.int32))
         if self.on_device is not None:
             parts = map(self.on_device.moved, parts)
-        is_plain = self.on_device is None and self._native is None
+        is_plain = self.on_device is None and self.native is None
         return _state(parts, [reference.start(self.weights)] * batch if is_plain else [])
 
     def __call__(
@@ -154,7 +162,7 @@ class Decoder:
             )
             return decoded_of(found, has_durations=has_durations)
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
-        if self._native is None:
+        if self.native is None:
             reached = None if state is None else state.reached
             return reference.greedy(
                 encoded_BSC, counts_B, weights, reached=reached, scorers=each, max_symbols=own.max_symbols,
@@ -162,7 +170,7 @@ class Decoder:
             )  # fmt: skip
         if encoded_BSC.strides[2] != encoded_BSC.itemsize:
             encoded_BSC = np.ascontiguousarray(encoded_BSC)
-        found = self._native.decode(
+        found = self.native.decode(
             encoded_BSC,
             counts_B,
             None if state is None else (state.network_BX, state.position_B3, state.language_B3),

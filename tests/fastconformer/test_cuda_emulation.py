@@ -4,6 +4,7 @@ import ctypes
 import functools
 import gc
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from common.devices.graphs import RecordedGraph
 from common.devices.precision import DTYPES
 from common.recognition.decoding import DecodingOptions
 from common.text.pieces import Pieces
+from ctc.ngram import estimate
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.hearing import searching
 from fastconformer.transducer import _cuda_decoder, reference
@@ -293,11 +295,32 @@ def test_greedy_decoding_with_phrases_stays_on_the_device_and_a_beam_search_does
     pieces = Pieces([chr(ord("a") + i) for i in range(40)])
     for beam, decodes_here in ((0, True), (2, False)):
         options = DecodingOptions(beam=beam, hot_words=("cab", "fig"))
-        decode = searching.of_transducer(weights, pieces, options, precision="bf16")
+        decode = searching.of_transducer(Decoder(weights, DecoderOptions(precision="bf16")), pieces, options)
         emulation.counts_of(LIBRARY)
         found = decode(encoded_BSC, frames_B)
         assert (emulation.counts_of(LIBRARY).launches > 0) == decodes_here
         assert sum(len(one.tokens) for one in found) > 5
+
+
+def test_decoders_of_a_network_share_its_weights_rooms_and_language_model(tmp_path: Path):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    pieces, network = Pieces([chr(ord("a") + i) for i in range(40)]), Decoder(weights, DecoderOptions(max_symbols=3))
+    ctc.write_arpa(tmp_path / "lm.arpa", estimate([["c", "a", "b"], ["f", "i", "g"]], order=2))
+    known = DecodingOptions(language_model=tmp_path / "lm.arpa", weight=0.5)
+    first = searching.of_transducer(network, pieces, known)
+    first(encoded_BSC, frames_B)
+    device = network.on_device
+    placed, rooms = set(device._scorers._placed), list(device._rooms)
+    for word in ("cab", "fig"):
+        own = searching.of_transducer(network, pieces, replace(known, hot_words=(word,)), like=first)
+        assert own.in_parts.decoder.on_device is device
+        assert own.in_parts.decoder.options.max_symbols == 3
+        own(encoded_BSC, frames_B)
+        assert len(set(device._scorers._placed) - placed) == 6 + 4, "what is of phrases"
+        assert list(device._rooms) == rooms
+        del own
+        gc.collect()
+    assert set(device._scorers._placed) == placed
 
 
 def test_a_scorer_is_on_the_device_as_long_as_it_lives_and_its_model_once(monkeypatch: pytest.MonkeyPatch):
