@@ -529,7 +529,7 @@ def test_the_benchmark_of_decoders_measures_both_sides(monkeypatch: pytest.Monke
     cfg = AttentionConfig(layers=1, width=8, heads=2, inner=8, classes=9)
     found = list(decoders_cuda.rows(torch.device("cpu"), batches=(1, 2), attention=cfg))
     assert [(row["what"], row["batch"]) for row in found[:4]] == [
-        ("greedy TDT", 1), ("greedy TDT, 3-gram", 1), ("greedy TDT", 2), ("a step of attention", 32)
+        ("greedy TDT", 1), ("greedy TDT, 3-gram", 1), ("greedy TDT", 2), ("50 tokens of attention", 32)
     ]  # fmt: skip
     assert [row["precision"] for row in found[::4]] == ["fp32", "bf16", "fp16"]
     assert all({"graphs_ms", "launches_ms", "times_faster_than_launches"} <= row.keys() for row in found)
