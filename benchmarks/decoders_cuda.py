@@ -3,7 +3,7 @@
     python -m benchmarks.decoders_cuda
 
 A TDT head of the published size decodes 12 s of 1, 32 and 128 utterances greedily, and one also with a 3-gram of random
-pieces; an attention decoder of canary-1b-v2's size takes a step of 32 texts after 50 tokens, over 16.7 s each. All
+pieces; an attention decoder of canary-1b-v2's size writes 50 tokens of 32 texts, over 16.7 s each, in a search. All
 weights are random; the sides take turns. Appends rows to benchmarks/results/decoders_cuda.jsonl. docs/gpu_model.md says
 what steps should need.
 """
@@ -22,7 +22,7 @@ from common.devices.precision import Precision
 from ctc.ngram import estimate
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.network import AttentionDecoder
-from fastconformer.attention.search import CachedToken
+from fastconformer.attention.search import Heard, Result, SearchOptions, Wish, decode
 from fastconformer.attention.step import Steps, TorchStep
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.weights import DecoderWeights
@@ -52,8 +52,8 @@ def rows(device: torch.device, batches: tuple[int, ...], attention: AttentionCon
             for scorer in (None, some_scorer(weights.blank)) if batch == batches[0] else (None,):
                 what = {"what": f"greedy TDT{', 3-gram' if scorer else ''}", "precision": precision, "batch": batch}
                 yield timed(what, greedy_sides(moved, batch, precision, scorer), device)
-        what = {"what": "a step of attention", "precision": precision, "batch": 32}
-        yield timed(what, step_sides(attention, precision, device), device)
+        what = {"what": "50 tokens of attention", "precision": precision, "batch": 32}
+        yield timed(what, search_sides(attention, precision, device), device)
 
 
 def greedy_sides(weights: DecoderWeights, batch: int, precision: Precision, scorer: ctc.Scorer | None) -> Sides:
@@ -69,22 +69,29 @@ def greedy_sides(weights: DecoderWeights, batch: int, precision: Precision, scor
     return sides
 
 
-def step_sides(cfg: AttentionConfig, precision: Precision, device: torch.device, texts: int = 32) -> Sides:
-    """The 51st token of `texts` texts by a replayed graph and by launches."""
+def search_sides(cfg: AttentionConfig, precision: Precision, device: torch.device, texts: int = 32) -> Sides:
+    """Searches of `texts` texts, as a recogniser does them one after the other, by replayed graphs and by launches."""
     torch.manual_seed(0)
-    steps = Steps(AttentionDecoder(cfg, cfg.width, cfg.classes).eval().to(device), on_device=precision)
-    allowed = torch.ones(cfg.classes, dtype=torch.bool).numpy()
+    network = AttentionDecoder(cfg, cfg.width, cfg.classes).eval().to(device)
+    allowed = torch.arange(cfg.classes).numpy() > 0  # nothing ends a text
     sides: Sides = {}
-    with torch.inference_mode():
-        heard = [steps.hear(torch.randn(209, cfg.width, device=device)) for _ in range(texts)]
-        for name in ("graphs", "launches"):
-            step = steps()
+    for name in ("graphs", "launches"):
+        with torch.inference_mode():
+            steps = Steps(network, on_device=precision)
+            heard = [steps.hear(torch.randn(209, cfg.width, device=device)) for _ in range(texts)]
+        with steps.lent() as step:
             if isinstance(step, TorchStep) and name == "launches":
                 step.forget_graphs()
-            tokens = [CachedToken(7, 50, step.take(51), one) for one in heard]
-            asked, among = range(texts), [allowed] * texts
-            sides[name] = torch.inference_mode()(lambda step=step, t=tokens, a=asked, v=among: step(t, a, 1, v))
+        wishes = [(Wish(prompt=[7], limit=50, allowed_V=allowed, end=0), one) for one in heard]
+        sides[name] = lambda steps=steps, wishes=wishes: searched(steps, wishes)
     return sides
+
+
+@torch.inference_mode()
+def searched(steps: Steps, wishes: list[tuple[Wish, Heard]]) -> list[Result]:
+    """The texts of a step that is lent."""
+    with steps.lent() as step:
+        return decode(step, wishes, SearchOptions())
 
 
 def timed(row: dict[str, object], sides: Sides, device: torch.device) -> dict[str, object]:

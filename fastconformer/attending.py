@@ -6,6 +6,7 @@ Shapes: B utterances or stretches, N samples, S encoder frames, C their width, L
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,8 +142,8 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
         rows = zip(encoded_BSC.to(self.device), counts, strict=True)
         return HeardFrames([self._decoder.hear(row_SC[:count]) for row_SC, count in rows], counts, [])
 
-    def _steps(self) -> DecoderStep:
-        return self._decoder()
+    def _steps(self) -> AbstractContextManager[DecoderStep]:
+        return self._decoder.lent()
 
     @functools.cached_property
     def _decoder(self) -> Steps:

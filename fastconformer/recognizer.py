@@ -131,8 +131,7 @@ class Recognizer(Listener):
         if (self.head if head == "auto" else head) == "ctc":
             log_probs = lambda encoded: array_of(self.ctc_log_probs(torch.as_tensor(encoded)))  # noqa: E731
             return of_ctc(log_probs, self.pieces, options, like=like)
-        how: dict[str, Any] = {"max_symbols": self.max_symbols, "precision": self.precision, "like": like}
-        return of_transducer(self.model.decoder_weights(), self.pieces, options, **how)
+        return of_transducer(self._decoder, self.pieces, options, like=like)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""

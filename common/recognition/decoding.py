@@ -95,6 +95,11 @@ class DecodingOptions:
         return bool(self.language_model or self.hot_words)
 
     @property
+    def language(self) -> tuple[Path | None, float, float]:
+        """What a scorer takes from them beside the words to favour."""
+        return self.language_model, self.weight, self.word_bonus
+
+    @property
     def searches(self) -> bool:
         """Whether a beam search is needed."""
         return bool(self.beam or self.knows_language or self.n_best > 1 or self.thorough)
@@ -290,14 +295,14 @@ def scorer_of(
     labels: Sequence[str], options: DecodingOptions, *, separator: str = " ", like: Any = None
 ) -> ctc.Scorer | None:
     """What `options` know of the language, if anything. The language model is one of labels where most of its words
-    are labels. `like`: a decoder of the same labels and language model, which is not read again.
+    are labels. `like`: a decoder of the same labels, whose language model is not read again where it is the same.
 
     Raises ConfigError for words or files that cannot be used.
     """
     if not options.knows_language:
         return None
     try:
-        if like is not None and like.scorer is not None:
+        if like is not None and like.scorer is not None and like.options.language == options.language:
             return like.scorer.with_hot_words(dict.fromkeys(options.hot_words, options.hot_word_boost))
         model = ctc.read_model(options.language_model) if options.language_model is not None else None
         words = [word for word in model.vocabulary if not is_special(word)] if model is not None else []

@@ -9,11 +9,13 @@ What a sequence gets does not depend on the others of a step: every sum over tim
 Shapes: N tokens of all sequences, S encoder frames, D width, H heads, V classes, K best.
 """
 
+import contextlib
 import copy
 import functools
+import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +76,7 @@ class Steps:
     ) -> None:
         """`precision`: of packed weights. `on_device`: of weights that are not on the CPU."""
         self.decoder, self._host, self._sound = decoder, None, None
+        self._idle, self._lock = list[DecoderStep](), threading.Lock()
         if decoder.bias.device.type != "cpu":
             self.decoder = halved(decoder, on_device)
         else:
@@ -88,6 +91,16 @@ class Steps:
     def __call__(self) -> DecoderStep:
         """A step with a store of its own."""
         return TorchStep(self.decoder) if self._host is None else HostStep(self._host)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[DecoderStep]:
+        """A step for one search at a time: in torch, with the graphs of a search before it, if none has it now."""
+        with self._lock:
+            step = self._idle.pop() if self._idle else self()
+        yield step
+        if self._host is None:  # after an error slots are still taken
+            with self._lock:
+                self._idle.append(step)
 
     def hear(self, encoded_SC: Tensor) -> Heard:
         """What steps need of a recording's frames, after their projection."""
@@ -134,6 +147,7 @@ class TorchStep(Slots):
         self.store = torch.cat([self.store, torch.empty_like(self.store)], 1)
         self._replayed = self._graphs() if self._replayed is not None else None
 
+    @torch.inference_mode()
     def __call__(
         self, tokens: Sequence[CachedToken], asked: Sequence[int], best: int, allowed_V: Sequence[np.ndarray]
     ) -> list[Best]:

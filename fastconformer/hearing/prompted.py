@@ -165,15 +165,16 @@ class PromptedRecognizer(PromptedNetwork):
         return found
 
     def _identified(self, window: Sequence[Recording]) -> list[Identified]:
-        step, prompt = self._steps(), self.prompts.to_identify()
+        prompt = self.prompts.to_identify()
         numbers = [self.pieces.special(f"<|{language}|>") for language in self.languages]
         may_V = np.isin(np.arange(self._classes), numbers)
         found = []
         for heard in self._hear([self._first(recording) for recording in window]).heard:
-            slots = step.take(len(prompt))
-            tokens = [CachedToken(label, at, slots, heard) for at, label in enumerate(prompt)]
-            (best,) = step(tokens, [len(tokens) - 1], len(numbers), [may_V])
-            step.give(slots)
+            with self._steps() as step:
+                slots = step.take(len(prompt))
+                tokens = [CachedToken(label, at, slots, heard) for at, label in enumerate(prompt)]
+                (best,) = step(tokens, [len(tokens) - 1], len(numbers), [may_V])
+                step.give(slots)
             shares = np.exp(np.array(best.log_probs) - best.log_probs[0])
             found.append(Identified(self.languages[numbers.index(best.labels[0])], round(float(1 / shares.sum()), 4)))
         return found

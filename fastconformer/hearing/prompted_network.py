@@ -6,6 +6,7 @@ Shapes: N samples, S encoder frames, V classes.
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
@@ -81,8 +82,8 @@ class PromptedNetwork(ABC):
         """What the decoder needs of some sounds."""
 
     @abstractmethod
-    def _steps(self) -> DecoderStep:
-        """The network of the decoder, with room for a search."""
+    def _steps(self) -> AbstractContextManager[DecoderStep]:
+        """The network of the decoder, with room for a search, whose own it is until it is over."""
 
     @abstractmethod
     def _read(self, source: Source) -> Recording:
@@ -140,7 +141,8 @@ class PromptedNetwork(ABC):
                 silent=self.pieces.control,
             )
             wishes.append((wish, heard))
-        found = decode(self._steps(), wishes, replace(decoder.search, guard=guard))
+        with self._steps() as step:
+            found = decode(step, wishes, replace(decoder.search, guard=guard))
         return [hypothesis_of(one, self.pieces) for one in found]
 
     def _tells_times(self, times: Times, wanted: Wanted) -> bool:

@@ -8,8 +8,8 @@ Shapes: B utterances, S encoder frames, C encoder width, V pieces and the blank.
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,9 @@ from common.text.pieces import Pieces
 from fastconformer.hearing.greedy import BeamDecoding, TransducerDecoding
 from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of, joined
 from fastconformer.transducer.beam import BeamSearch, TransducerBeamOptions
-from fastconformer.transducer.decoder import Decoder, DecoderOptions
+from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.decoder_state import DecodingState
-from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
-
-if TYPE_CHECKING:  # its module needs torch
-    from common.devices.precision import Precision
+from fastconformer.transducer.weights import array_of
 
 Frames = Any
 """[B, S, C] or what a head makes of them: a tensor or an array."""
@@ -142,31 +139,29 @@ def internal_weight_of(options: DecodingOptions, scorer: ctc.Scorer | None) -> f
 
 
 def of_transducer(
-    weights: DecoderWeights,
+    decoder: Decoder,
     pieces: Pieces,
     options: DecodingOptions,
     *,
-    max_symbols: int = 10,
-    precision: "Precision" = "fp32",
-    threads: int = 0,
     like: SearchDecoding | None = None,
 ) -> SearchDecoding:
     """By a transducer: a beam search, on the CPU, or greedily where there is no beam and one transcript is wanted.
 
-    `max_symbols`, `precision` and `threads`: as `Decoder` takes them; `like`: as for `scorer_of`. Raises ConfigError
+    `decoder`: that of the network, which is there once for all options; `like`: as for `scorer_of`. Raises ConfigError
     for words or files that cannot be used, and for a thorough search, which is one by CTC.
     """
     if options.thorough:
         raise ConfigError("decoding.thorough: expected False, for this model is decoded by its transducer, not by CTC")
     scorer = scorer_of(pieces.labels, options, like=like)
-    how: dict[str, Any] = {"max_symbols": max_symbols, "internal_weight": internal_weight_of(options, scorer)}
+    internal_weight = internal_weight_of(options, scorer)
     if not options.beam and options.n_best == 1:
-        decoder = Decoder(weights, DecoderOptions(precision=precision, **how), threads=threads)
-        return SearchDecoding(TransducerDecoding(decoder, pieces), options, scorer)
+        own = decoder.with_options(replace(decoder.options, internal_weight=internal_weight))
+        return SearchDecoding(TransducerDecoding(own, pieces), options, scorer)
     beam = options.beam or max(BEAM, options.n_best)
-    search = BeamSearch(
-        arrays_of(weights), TransducerBeamOptions(beam=beam, n_best=options.n_best, **how), threads=threads
+    how = TransducerBeamOptions(
+        beam=beam, n_best=options.n_best, max_symbols=decoder.options.max_symbols, internal_weight=internal_weight
     )
+    search = BeamSearch(decoder.weights, how, threads=decoder.threads, network=decoder.native)
     return SearchDecoding(BeamDecoding(search, pieces), options, scorer, is_gradual=search.is_native)
 
 

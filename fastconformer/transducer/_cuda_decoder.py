@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from ctypes import Structure, byref
+from ctypes import Structure, byref, c_uint8
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,8 @@ ROWS, WINDOWS = 8, (8, 4, 2, 1)
 """Frames that a block of the output layer takes at once, and how many of them may be one utterance's."""
 NAN = -1
 FEWEST_FRAMES = 16
-MOST_ROOMS = 16  # the one not used for longest goes
+MOST_ROOMS, MOST_BYTES = 16, 1 << 30
+"""Rooms, and their memory together, beyond which those go that were not used for longest."""
 
 
 class DeviceBatch(Structure):
@@ -123,11 +124,28 @@ class CudaDecoder:
     ) -> DecoderResult:
         """Decodes a batch, lengths checked; updates `state`, the tensors of a `DecoderState` in their order.
 
-        Raises ValueError for an utterance whose frames hold NaN.
+        Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, before which all rooms go.
         """
-        with self._alone, native.current_stream(self.device) as stream:
-            room = self._room(*encoded_BSC.shape[:2], max_symbols, any(scorers), internal_weight)
-            room.enter(torch.as_tensor(encoded_BSC), counts_B, state, [self._scorers.address(own) for own in scorers])
+        with self._alone:
+            settings = (max_symbols, any(scorers), internal_weight)
+            try:
+                return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
+            except torch.OutOfMemoryError:
+                self._rooms.clear()
+            return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
+
+    def _decoded(
+        self,
+        encoded_BSC: Tensor,
+        counts_B: np.ndarray,
+        state: Sequence[Tensor] | None,
+        scorers: Sequence[ctc.Scorer | None],
+        settings: tuple[Any, ...],
+    ) -> DecoderResult:
+        with native.current_stream(self.device) as stream:
+            addresses = [self._scorers.address(own) for own in scorers]
+            room = self._room(*encoded_BSC.shape[:2], *settings)
+            room.enter(encoded_BSC, counts_B, state, addresses)
             room.begin(stream)
             while bool(room.active_B.any()):
                 room.step(stream)
@@ -136,11 +154,14 @@ class CudaDecoder:
     def _room(self, batch: int, frames: int, *settings: Any) -> "Room":
         key = (*room_for(batch, frames), *settings)
         if key not in self._rooms:
-            if len(self._rooms) >= MOST_ROOMS:
-                self._rooms.popitem(last=False)
-            room = self._rooms[key] = Room(self, *room_for(batch, frames), *settings)
+            room = Room(self, *room_for(batch, frames), *settings)
             if self.records:
                 self._record(room)
+            self._rooms[key] = room
+            while len(self._rooms) > 1 and (
+                len(self._rooms) > MOST_ROOMS or sum(own.nbytes for own in self._rooms.values()) > MOST_BYTES
+            ):
+                self._rooms.popitem(last=False)
         self._rooms.move_to_end(key)
         return self._rooms[key]
 
@@ -148,6 +169,8 @@ class CudaDecoder:
         """The launches of an empty room as graphs; once that failed, launches go on one by one."""
         try:
             room.begin, room.step = (_replayed(launches, room) for launches in (room.begin, room.step))
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             self.records = False
             warn_refused("greedy decoding", error)
@@ -188,6 +211,8 @@ class Room:
             *(internal_weight, INTERNAL_MOST, TYPES[of.dtype]),
         )
         self._kept, library = parts, _cuda_library.DEVICE.loaded()
+        self.nbytes = sum(part.nbytes for part in (*parts, self.scorers_B, language_B3))
+        """Memory of the device, without that of graphs."""
         own = (byref(of.network.network), byref(known))
         self.begin: Callable[[int], None] = lambda stream: call(library.transducer_decode_begin_cuda, *own, stream)
         """Begins with the batch; takes the current stream, as `step` does."""
@@ -225,6 +250,11 @@ class Room:
         return DecoderResult(*(part.numpy() for part in (*parts, counts)))
 
 
+def _unguarded(array: np.ndarray) -> np.ndarray:
+    """The same memory, which torch does not take where it cannot be written, as a mapped file."""
+    return np.ctypeslib.as_array((c_uint8 * array.nbytes).from_address(array.ctypes.data))
+
+
 class DeviceScorers:
     """Scorers on a device as long as they live on the host; what several share lies there once."""
 
@@ -243,7 +273,7 @@ class DeviceScorers:
             def place(array: np.ndarray) -> int:
                 tensor = self._placed.get(id(array))
                 if tensor is None:
-                    tensor = torch.from_numpy(array if array.flags.writeable else array.copy()).to(self._device)
+                    tensor = torch.from_numpy(_unguarded(array)).to(self._device)
                     self._placed[id(array)] = tensor
                 kept.append((array, tensor))  # as long as the tensor the array lives, and no other has its id
                 return tensor.data_ptr()

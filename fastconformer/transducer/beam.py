@@ -63,9 +63,14 @@ class BeamSearch:
     """Prediction network and joint, made ready to search. Weights that change afterwards have no effect."""
 
     def __init__(
-        self, weights: DecoderWeights, options: TransducerBeamOptions | None = None, *, threads: int = 0
+        self,
+        weights: DecoderWeights,
+        options: TransducerBeamOptions | None = None,
+        *,
+        threads: int = 0,
+        network: NativeNetwork | None = None,
     ) -> None:
-        """`threads`: 0 for as many as torch takes, without torch one for each core.
+        """`threads`: 0 for as many as torch takes, without torch one for each core. `network`: the weights, if packed.
 
         Raises ValueError for durations that are too long.
         """
@@ -77,7 +82,7 @@ class BeamSearch:
         if beam_functions() is None:
             warn_slow("fastconformer.BeamSearch", where="in plain numpy")
         else:
-            self._native = NativeSearch(NativeNetwork(self.weights), self.options)
+            self._native = NativeSearch(network or NativeNetwork(self.weights), self.options)
 
     @property
     def is_native(self) -> bool:

@@ -8,9 +8,11 @@ frames at once. On CUDA the same steps are kernels (`csrc/cuda_decode.cuh`). Whe
 Shapes: B utterances, S encoder frames, C encoder width, X numbers of a state.
 """
 
+import copy
+import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -44,15 +46,20 @@ class DecoderState:
     reached: list[reference.Reached] = field(default_factory=list)
     """The same where there is no native library."""
 
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """Its tensors or arrays, in the order in which decoders take them."""
+        return self.network_BX, self.position_B3, self.language_B3
+
     def row(self, row: int) -> "DecoderState":
         """That of one of the utterances, a copy."""
-        own = (part[[row]] for part in (self.network_BX, self.position_B3, self.language_B3))
+        own = (part[[row]] for part in self.parts)
         return _state(own, self.reached[row : row + 1])
 
     @staticmethod
     def of(states: Sequence["DecoderState"]) -> "DecoderState":
         """That of the utterances of several, a copy."""
-        parts = [[state.network_BX, state.position_B3, state.language_B3] for state in states]
+        parts = [state.parts for state in states]
         join: Any = np.concatenate
         if not isinstance(states[0].network_BX, np.ndarray):
             import torch
@@ -107,9 +114,18 @@ class Decoder:
         self.on_device = on_device(weights, self.options.precision)
         self.weights = arrays_of(weights) if self.on_device is None else weights
         is_native = self.on_device is None and functions() is not None
-        self._native = NativeNetwork(self.weights) if is_native else None
-        if self.on_device is None and self._native is None:
+        known = self.options
+        self._host = functools.cache(lambda: Decoder(arrays_of(weights), known, threads=threads))
+        self.native = NativeNetwork(self.weights) if is_native else None
+        """The weights as the native library reads them, where it decodes."""
+        if self.on_device is None and self.native is None:
             warn_slow("fastconformer.Decoder", where="in plain numpy")
+
+    def with_options(self, options: DecoderOptions) -> "Decoder":
+        """The same network with other options, but for the precision: weights, and all on a GPU, are there once."""
+        other = copy.copy(self)
+        other.options = replace(options, precision=self.options.precision)
+        return other
 
     def start(self, batch: int) -> DecoderState:
         """The state of `batch` utterances before their first frames."""
@@ -118,7 +134,7 @@ class Decoder:
         parts: Any = (network_BX, np.zeros((batch, 3), np.int64), np.zeros((batch, 3), np.int32))
         if self.on_device is not None:
             parts = map(self.on_device.moved, parts)
-        is_plain = self.on_device is None and self._native is None
+        is_plain = self.on_device is None and self.native is None
         return _state(parts, [reference.start(self.weights)] * batch if is_plain else [])
 
     def __call__(
@@ -148,13 +164,9 @@ class Decoder:
         each = scorers_of_all(scorers, batch, weights.blank)
         has_durations = bool(weights.durations)
         if self.on_device is not None:
-            parts = None if state is None else (state.network_BX, state.position_B3, state.language_B3)
-            found = self.on_device.decode(
-                encoded_BSC, counts_B, parts, each, max_symbols=own.max_symbols, internal_weight=own.internal_weight
-            )
-            return decoded_of(found, has_durations=has_durations)
+            return self._by_device(self.on_device, encoded_BSC, counts_B, state, each)
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
-        if self._native is None:
+        if self.native is None:
             reached = None if state is None else state.reached
             return reference.greedy(
                 encoded_BSC, counts_B, weights, reached=reached, scorers=each, max_symbols=own.max_symbols,
@@ -162,10 +174,10 @@ class Decoder:
             )  # fmt: skip
         if encoded_BSC.strides[2] != encoded_BSC.itemsize:
             encoded_BSC = np.ascontiguousarray(encoded_BSC)
-        found = self._native.decode(
+        found = self.native.decode(
             encoded_BSC,
             counts_B,
-            None if state is None else (state.network_BX, state.position_B3, state.language_B3),
+            None if state is None else state.parts,
             each if any(each) else (),
             max_symbols=own.max_symbols,
             slots=own.slots,
@@ -176,6 +188,32 @@ class Decoder:
             internal_weight=own.internal_weight,
         )
         return decoded_of(found, has_durations=has_durations)
+
+    def _by_device(
+        self, device: "CudaDecoder", encoded_BSC: Any, counts_B: Any, state: DecoderState | None, scorers: Any
+    ) -> list[DecodedLabels]:
+        """By a GPU; on the host where its memory does not suffice, as for a large language model."""
+        import torch
+
+        own, parts = self.options, None if state is None else state.parts
+        try:
+            found = device.decode(
+                encoded_BSC, counts_B, parts, scorers, max_symbols=own.max_symbols, internal_weight=own.internal_weight
+            )
+            return decoded_of(found, has_durations=bool(self.weights.durations))
+        except torch.OutOfMemoryError as error:
+            if functions() is None:
+                raise
+            warn_slow("fastconformer.Decoder", str(error).partition(".")[0], "on the host")
+        host, copy_of = self._host().with_options(own), None
+        if parts is not None:
+            copy_of = _state((part.cpu().numpy() for part in parts), [])
+        labels = host(encoded_BSC, counts_B, state=copy_of, scorers=scorers)
+        if parts is not None and copy_of is not None:
+            with torch.inference_mode():
+                for part, given in zip(parts, copy_of.parts, strict=True):
+                    part.copy_(torch.from_numpy(given))
+        return labels
 
 
 def on_device(weights: DecoderWeights, precision: "Precision") -> "CudaDecoder | None":

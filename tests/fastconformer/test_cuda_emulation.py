@@ -4,8 +4,10 @@ import ctypes
 import functools
 import gc
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,9 +19,10 @@ from common.devices.graphs import RecordedGraph
 from common.devices.precision import DTYPES
 from common.recognition.decoding import DecodingOptions
 from common.text.pieces import Pieces
+from ctc.ngram import estimate
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.hearing import searching
-from fastconformer.transducer import _cuda_decoder, reference
+from fastconformer.transducer import _cuda_decoder, _library, reference
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.loss import _cuda_library, joint_tiles, losses
@@ -293,11 +296,32 @@ def test_greedy_decoding_with_phrases_stays_on_the_device_and_a_beam_search_does
     pieces = Pieces([chr(ord("a") + i) for i in range(40)])
     for beam, decodes_here in ((0, True), (2, False)):
         options = DecodingOptions(beam=beam, hot_words=("cab", "fig"))
-        decode = searching.of_transducer(weights, pieces, options, precision="bf16")
+        decode = searching.of_transducer(Decoder(weights, DecoderOptions(precision="bf16")), pieces, options)
         emulation.counts_of(LIBRARY)
         found = decode(encoded_BSC, frames_B)
         assert (emulation.counts_of(LIBRARY).launches > 0) == decodes_here
         assert sum(len(one.tokens) for one in found) > 5
+
+
+def test_decoders_of_a_network_share_its_weights_rooms_and_language_model(tmp_path: Path):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    pieces, network = Pieces([chr(ord("a") + i) for i in range(40)]), Decoder(weights, DecoderOptions(max_symbols=3))
+    ctc.write_arpa(tmp_path / "lm.arpa", estimate([["c", "a", "b"], ["f", "i", "g"]], order=2))
+    known = DecodingOptions(language_model=tmp_path / "lm.arpa", weight=0.5)
+    first = searching.of_transducer(network, pieces, known)
+    first(encoded_BSC, frames_B)
+    device = network.on_device
+    placed, rooms = set(device._scorers._placed), list(device._rooms)
+    for word in ("cab", "fig"):
+        own = searching.of_transducer(network, pieces, replace(known, hot_words=(word,)), like=first)
+        assert own.in_parts.decoder.on_device is device
+        assert own.in_parts.decoder.options.max_symbols == 3
+        own(encoded_BSC, frames_B)
+        assert len(set(device._scorers._placed) - placed) == 6 + 4, "what is of phrases"
+        assert list(device._rooms) == rooms
+        del own
+        gc.collect()
+    assert set(device._scorers._placed) == placed
 
 
 def test_a_scorer_is_on_the_device_as_long_as_it_lives_and_its_model_once(monkeypatch: pytest.MonkeyPatch):
@@ -397,6 +421,79 @@ def test_rooms_are_dropped_that_were_not_used_for_longest(monkeypatch: pytest.Mo
     for batch in (1, 2, 1, 4):
         decode(encoded_BSC[:batch], frames_B[:batch])
     assert [key[0] for key in decode.on_device._rooms] == [1, 4]
+
+
+def test_rooms_take_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    decode = Decoder(weights)
+    decode(encoded_BSC[:1], frames_B[:1])
+    (alone,) = decode.on_device._rooms.values()
+    monkeypatch.setattr(_cuda_decoder, "MOST_BYTES", 4 * alone.nbytes)
+    for batch, kept in ((2, [1, 2]), (3, [4]), (5, [8]), (1, [1])):
+        decode(encoded_BSC[:batch], frames_B[:batch])
+        assert [key[0] for key in decode.on_device._rooms] == kept
+
+
+def out_of_memory(*_: object) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 MiB")
+
+
+@pytest.mark.parametrize("where", ["room", "graph", "scorer"])
+def test_where_memory_is_short_rooms_go_and_a_batch_is_tried_once_more(where: str, monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    scorer = decoder_tests.scorers()[0]
+    expected = Decoder(weights)(encoded_BSC, frames_B, scorers=scorer)
+    decode, recorder = Decoder(weights), Recorder(monkeypatch)
+    device = decode.on_device
+    device.records = True
+    decode(encoded_BSC[:1], frames_B[:1])
+
+    def with_room_for_one(function):
+        return lambda *given: out_of_memory() if device._rooms else function(*given)
+
+    monkeypatch.setattr(_cuda_decoder, "recorded", recorder)
+    at, name = {"room": (_cuda_decoder, "Room"), "graph": (_cuda_decoder, "recorded")}.get(
+        where, (device._scorers, "address")
+    )
+    monkeypatch.setattr(at, name, with_room_for_one(getattr(at, name)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = decode(encoded_BSC, frames_B, scorers=scorer)
+    assert found == expected
+    assert device.records, "nobody refused graphs"
+    assert [key[0] for key in device._rooms] == [8]
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_a_scorer_too_large_for_the_device_decodes_on_the_host(durations, monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=durations, layers=2)
+    each, options = decoder_tests.scorers(), DecoderOptions(internal_weight=0.3)
+    whole, decode = Decoder(weights, options), Decoder(weights).with_options(options)
+    expected, state = whole.start(5), decode.start(5)
+    _library.warn_slow.cache_clear()
+    first, second = encoded_BSC.split(20, 1)
+    counts_B = frames_B.clamp(max=20)
+    found = decode(first, counts_B, scorers=each, state=state)
+    decoder_tests.assert_same(found, whole(first, counts_B, scorers=each, state=expected))
+    monkeypatch.setattr(decode.on_device._scorers, "address", out_of_memory)
+    counts_B = frames_B - counts_B
+    with pytest.warns(ctc.SlowPathWarning, match="runs on the host, which is slower: CUDA out of memory$"):
+        found = decode(second, counts_B, scorers=each, state=state)
+    decoder_tests.assert_same(found, whole(second, counts_B, scorers=each, state=expected))
+    for one, other in zip(state.parts, expected.parts, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decoder_tests.assert_same(
+            decode(encoded_BSC, frames_B, scorers=each), whole(encoded_BSC, frames_B, scorers=each)
+        )
+
+
+def test_what_cannot_be_written_goes_to_the_device_without_a_copy_on_the_host():
+    for array in (np.arange(5), np.zeros(0, np.float32)):
+        array.flags.writeable = False
+        assert _cuda_decoder._unguarded(array).ctypes.data == array.ctypes.data or not array.size
+        assert _cuda_decoder._unguarded(array).tobytes() == array.tobytes()
 
 
 def test_where_graphs_are_refused_launches_go_on_one_by_one_and_it_is_said_once(monkeypatch: pytest.MonkeyPatch):
@@ -506,7 +603,7 @@ def test_the_benchmark_of_decoders_measures_both_sides(monkeypatch: pytest.Monke
     cfg = AttentionConfig(layers=1, width=8, heads=2, inner=8, classes=9)
     found = list(decoders_cuda.rows(torch.device("cpu"), batches=(1, 2), attention=cfg))
     assert [(row["what"], row["batch"]) for row in found[:4]] == [
-        ("greedy TDT", 1), ("greedy TDT, 3-gram", 1), ("greedy TDT", 2), ("a step of attention", 32)
+        ("greedy TDT", 1), ("greedy TDT, 3-gram", 1), ("greedy TDT", 2), ("50 tokens of attention", 32)
     ]  # fmt: skip
     assert [row["precision"] for row in found[::4]] == ["fp32", "bf16", "fp16"]
     assert all({"graphs_ms", "launches_ms", "times_faster_than_launches"} <= row.keys() for row in found)

@@ -72,8 +72,7 @@ class PieceRecognizer:
         if not options.searches:
             return None
         if self._decoder is not None:
-            own = self._decoder.decoder
-            return of_transducer(own.weights, self.pieces, options, threads=own.threads, like=like)
+            return of_transducer(self._decoder.decoder, self.pieces, options, like=like)
         if "log_probs_BSV" not in self.network.outputs:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options, like=like)

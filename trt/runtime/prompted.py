@@ -7,6 +7,7 @@ Shapes: B stretches, N samples, S encoder frames, V pieces and the blank.
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,8 +92,8 @@ class ExportedAttention(PromptedRecognizer):
         heard = [Heard(np.ascontiguousarray(row[:, :, :, :count])) for row, count in rows]
         return HeardFrames(heard, counts, log_probs)
 
-    def _steps(self) -> DecoderStep:
-        return HostStep(self._decoder)
+    def _steps(self) -> AbstractContextManager[DecoderStep]:
+        return nullcontext(HostStep(self._decoder))
 
     def _read(self, source: Source) -> Recording:
         return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)

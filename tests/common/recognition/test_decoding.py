@@ -85,6 +85,25 @@ def test_a_language_model_counts_as_much_as_the_options_say(arpa):
     assert (scorer.options.weight, scorer.options.word_bonus, scorer.options.boundary) == (0.25, -2.0, "|")
 
 
+def test_a_decoder_like_another_shares_what_is_the_same_and_reads_what_is_not(arpa, tmp_path):
+    other = tmp_path / "other.arpa"
+    ctc.write_arpa(other, estimate([["NEAT", "TEA"]], order=2))
+    like = made(DecodingOptions(language_model=arpa, weight=0.5, hot_words=("EAT",)))
+
+    def scorer(**asked):
+        return CTCDecoder(LABELS, blank=0, separator="|", options=DecodingOptions(**asked), like=like).scorer
+
+    assert scorer(language_model=arpa, weight=0.5, hot_words=("TEA",)).ngram is like.scorer.ngram
+    assert scorer(language_model=arpa, weight=0.5).phrases is None
+    for weight, bonus in ((3.0, 7.0), (0.5, 7.0)):
+        found = scorer(language_model=arpa, weight=weight, word_bonus=bonus)
+        assert (found.options.weight, found.options.word_bonus) == (weight, bonus)
+    assert scorer(hot_words=("TEA",), weight=0.5).ngram is None
+    assert scorer(language_model=other, weight=0.5).ngram is not like.scorer.ngram
+    with pytest.raises(ConfigError, match=r"^decoding: .*missing\.arpa"):
+        scorer(language_model=tmp_path / "missing.arpa", weight=0.5)
+
+
 def test_long_recordings_are_searched_between_pauses(monkeypatch):
     words = "TEA NOTE EAT ATE TONE NEAT " * 8
     log_probs_SV = torch.cat(

@@ -1,18 +1,22 @@
 """The step of an attention decoder on a GPU: its kernel in the emulator, and its graphs as calls that are repeated."""
 
 import ctypes
+import functools
 import warnings
 
 import pytest
 import torch
 
 import ctc
+import fastconformer
 from common.devices.graphs import RecordedGraph
 from fastconformer.attention import _cuda_attention
+from fastconformer.attention import step as step_module
 from fastconformer.attention._library import LIBRARY
 from fastconformer.attention.search import CachedToken, Heard, SearchOptions, decode
-from fastconformer.attention.step import TorchStep, halved, keys_values, rows_for
+from fastconformer.attention.step import Steps, TorchStep, halved, keys_values, rows_for
 from tests import emulation
+from tests.fastconformer.attention import references as golden
 from tests.fastconformer.attention import test_search as search_tests
 
 pytestmark = pytest.mark.slow  # the fixture compiles for some seconds
@@ -95,6 +99,34 @@ def test_searches_replay_what_was_recorded_for_about_as_many_tokens(beam: int):
     assert recorder.replayed > 3 * before
     assert decode(step, wishes[::-1], options) == expected[::-1]
     assert recorder.recorded == before, "other texts and recordings of other lengths are the same graphs"
+
+
+def test_texts_of_one_recogniser_replay_what_those_before_them_recorded(monkeypatch: pytest.MonkeyPatch):
+    recorder, said = Recorder(), {"source_language": "en", "times": "none"}
+    monkeypatch.setattr(step_module, "TorchStep", functools.partial(TorchStep, record=recorder))
+    asr = fastconformer.load(golden.path("canary2_agg"), device="cpu")
+    expected, languages = asr.transcribe(golden.flacs(), **said), asr.identify(golden.flacs())
+    asr._decoder._host = None  # as where the network is on a GPU
+    before = 0
+    for again in range(3):
+        assert [own.text for own in asr.transcribe(golden.flacs(), **said)] == [own.text for own in expected]
+        before = before if again else recorder.recorded
+        assert asr.identify(golden.flacs()) == languages
+        assert recorder.recorded == before > 0
+
+
+@torch.no_grad()
+def test_a_step_is_lent_to_one_search_at_a_time_and_not_after_an_error():
+    steps = Steps(search_tests.decoder(2))
+    steps._host = None
+    with steps.lent() as first, steps.lent() as second:
+        assert first is not second
+    with steps.lent() as third:
+        assert third in (first, second)
+    with pytest.raises(ValueError, match="empty"), steps.lent() as broken:
+        broken([], [broken.take(1)[0]], 1, [])
+    with steps.lent() as fourth, steps.lent() as fifth:
+        assert broken not in (fourth, fifth)
 
 
 @torch.no_grad()

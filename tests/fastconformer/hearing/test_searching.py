@@ -14,6 +14,7 @@ from common.config import ConfigError
 from common.recognition.decoding import CTCDecoder, DecodingOptions
 from ctc.ngram import estimate
 from fastconformer.recognizer import Recognizer
+from fastconformer.transducer import beam, decoder
 from tests.fastconformer.checkpoints import archives
 
 
@@ -65,6 +66,19 @@ def test_words_to_favour_are_of_one_recording_or_of_all(asr, encoded, head, beam
     assert own[1].tokens == plain[1].tokens
     assert own[0].tokens == of_all[0].tokens != plain[0].tokens
     assert word in of_all[0].text
+
+
+def test_decoders_of_a_recogniser_pack_its_weights_once(asr, encoded, monkeypatch):
+    asr.decode(*encoded)
+    expected = asr.decode(*encoded, decoder=asr.decoder(DecodingOptions(beam=2)))
+
+    def packed(*_):
+        raise AssertionError("they are packed already")
+
+    monkeypatch.setattr(decoder, "NativeNetwork", packed)
+    monkeypatch.setattr(beam, "NativeNetwork", packed)
+    asr.decode(*encoded, decoder=asr.decoder(DecodingOptions(hot_words=(a_word(asr),))))
+    assert asr.decode(*encoded, decoder=asr.decoder(DecodingOptions(beam=2))) == expected
 
 
 def test_threads_that_decode_make_what_favours_the_same_words_once(asr, monkeypatch):
