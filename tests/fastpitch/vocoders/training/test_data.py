@@ -12,6 +12,7 @@ from common.features import TTS, LogMel
 from fastpitch.vocoders.config import DataConfig
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.data import ClipSegment, SegmentDataset
+from fastpitch.vocoders.training.evaluation import resynthesized
 from tests.data import OneDamaged
 from tests.fastpitch.vocoders.corpus import LENGTHS, RATE, write_corpus
 
@@ -149,6 +150,8 @@ def test_an_outage_of_a_store_ends_the_run_whatever_is_skipped(root, monkeypatch
     monkeypatch.setattr(waveform, "read", read)
     with pytest.raises(LoadingError, match="^utterance c0: the store is silent"):
         list(data.loader(clips, [[0]], workers=0))
+    with pytest.raises(LoadingError, match="^utterance c0: the store is silent"):
+        next(resynthesized(torch.nn.Identity(), None, clips, range(1), None, None))
 
 
 def test_a_damaged_record_of_an_index_is_a_failure(root):
