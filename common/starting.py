@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False  # as in typing, which need not be imported here
 if TYPE_CHECKING:
-    from types import TracebackType
+    from typing import Any
 
 # The extra of pyproject.toml that brings a package which commands import at their top.
 EXTRAS = dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx")
@@ -23,7 +23,7 @@ def what_to_install(error: BaseException) -> str:
     return f"{error}; it comes with the extra {extra}: pip install -e '.[{extra}]'" if extra else ""
 
 
-def end_in_one_line(kind: type, error: BaseException, trace: "TracebackType | None") -> None:
+def end_in_one_line(kind: type, error: BaseException, trace: "Any") -> None:
     """For `sys.excepthook`: a package that is missing is said in one line, with status 2."""
     if what_to_install(error):
         os.write(2, f"error: {what_to_install(error)}\n".encode())

@@ -132,7 +132,7 @@ class TrainingConfig(TrainingSettings):
         if not seconds:
             learning = replace(self.learning, layer_drop=0.0)
             return replace(self, learning=learning, update_freq=1, data=replace(self.data, batch_size=1))
-        tokens = int(seconds * SAMPLE_RATE) // self.concat_batches
+        tokens = round(seconds * SAMPLE_RATE) // self.concat_batches
         most = min(self.data.max_samples, tokens)
         return replace(self, data=replace(self.data, batch_size=0, max_tokens=tokens, max_samples=most))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from pickle import UnpicklingError
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from common.audio import waveform
 from common.audio.headers import UnreachableError
 from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, silence_level, trim_silence, with_silences
+from common.data.lists.index import RecordError
 from common.data.manifest import Utterance
 from common.data.variation.joining import JoinConfig, drawn, groups, one_after_the_other
 from common.data.variation.perturbation import PerturbationConfig, perturbed, recordings
@@ -30,6 +31,7 @@ from common.files import stores
 from common.interruption import leave_group
 
 SEGMENT_TOLERANCE_SECONDS = 0.1  # manifests round durations
+Made = TypeVar("Made")
 SMALL_BYTES = 1 << 14  # of a tensor that is not worth shared memory
 
 
@@ -148,18 +150,15 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
 
     def item(self, index: int, epoch: int) -> SpeechItem | Failure:
         """The utterance at `index` as it is heard in `epoch`, or why it cannot be had."""
-        utterance = self.utterances[index]
+        return made_of(self.utterances, index, lambda utterance: self._item(index, utterance, epoch))
+
+    def _item(self, index: int, utterance: Utterance, epoch: int) -> SpeechItem:
         version = draw_version(utterance, self.speed, seed=self.seed, epoch=epoch, index=index)
-        try:
-            samples, first = self._samples(utterance, version)
-            samples = perturbed(
-                samples, self.perturbation,
-                sample_rate=self.sample_rate, seed=self.seed, epoch=epoch, index=index,
-            )  # fmt: skip
-            target = self.encode(utterance.text) if self.encode else []
-        except ValueError as error:
-            is_outage = isinstance(error, UnreachableError)
-            return Failure(index, f"utterance {utterance.id}: {error}", stops=True if is_outage else None)
+        samples, first = self._samples(utterance, version)
+        samples = perturbed(
+            samples, self.perturbation, sample_rate=self.sample_rate, seed=self.seed, epoch=epoch, index=index
+        )
+        target = self.encode(utterance.text) if self.encode else []
         rate = self.sample_rate / (version.recorded_speed * version.change)
         ends = [round(end * rate - first / version.change) for end in utterance.word_ends]
         heard: tuple[int, ...] = (index,)
@@ -233,6 +232,19 @@ class SpeechDataset(Dataset[SpeechItem | Failure]):
         return samples
 
 
+def made_of(utterances: Sequence[Utterance], index: int, make: Callable[[Utterance], Made | Failure]) -> Made | Failure:
+    """What `make` makes of the utterance at `index`, or why it cannot be had: an outage of a store ends the run."""
+    try:
+        utterance = utterances[index]
+    except RecordError as error:
+        return Failure(index, str(error))
+    try:
+        return make(utterance)
+    except ValueError as error:
+        is_outage = isinstance(error, UnreachableError)
+        return Failure(index, f"utterance {utterance.id}: {error}", stops=True if is_outage else None)
+
+
 def together(dataset: Any, places: Sequence[Any], indices: Iterable[int] | None = None) -> list[Any]:
     """What a data set has at `places`; what their utterances have in a store is asked for at once before.
 
@@ -242,7 +254,7 @@ def together(dataset: Any, places: Sequence[Any], indices: Iterable[int] | None 
         if indices is None:
             numbers = (place[1] if isinstance(place, tuple) else place for place in places)
             indices = [number % len(dataset.utterances) for number in numbers]
-        audio = [dataset.utterances[index].audio for index in indices]
+        audio = [made_of(dataset.utterances, index, lambda utterance: utterance.audio) for index in indices]
         stores.fetch(part for part in audio if isinstance(part, stores.Stored))
     return [dataset[place] for place in places]
 

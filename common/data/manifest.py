@@ -77,7 +77,6 @@ NO_SUCH = "no such file or folder; expected a manifest"
 _MAY_LACK_TEXT = ("jsonl", "librispeech-json", "pipe", "table", "kaldi")
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*(?:\{|$)")
 _HEAD = 1 << 16  # bytes of a file by which its format is known
-_AT_A_TIME = 1 << 15  # entries whose audio is looked for
 
 
 class Manifest(NamedTuple):

@@ -12,6 +12,8 @@ import numpy as np
 try:
     import pyarrow
     import pyarrow.parquet
+
+    _DAMAGE = (pyarrow.ArrowException, OSError, UnicodeDecodeError)  # what reading it may raise
 except ImportError:  # optional
     pyarrow = None
 
@@ -40,7 +42,7 @@ def rows(path: Path) -> Iterator[Row | str]:
         raise ColumnsError(f"{path}: needs pyarrow; install it with: pip install pyarrow")
     try:
         yield from (_of_parquet if path.suffix == ".parquet" else _of_arrow)(path)
-    except (pyarrow.ArrowException, OSError) as error:
+    except _DAMAGE as error:
         raise ColumnsError(f"{path}: cannot be read: {error}") from None
 
 
@@ -49,30 +51,33 @@ def _of_parquet(path: Path) -> Iterator[Row]:
     column = _audio_column(path, file.schema_arrow)
     others = [name for name in file.schema_arrow.names if name != column]
     for group in range(file.num_row_groups):
-        told, problem = _readable(file, group, others)
-        contents, of_audio = _readable(file, group, [column])
-        for row in range(file.metadata.row_group(group).num_rows):
-            is_there = row < min(len(told), len(contents))
-            yield Row(
-                told[row] if row < len(told) else {}, group << _ROW_BITS | row,
-                (_bytes(contents[row][column]) or b"") if is_there else b"",
-                "" if is_there else f"damaged: {' '.join((problem or of_audio).split())}",
-            )  # fmt: skip
+        both = zip(_readable(file, group, others), _contents(path, file, group), strict=True)
+        for row, ((told, problem), (content, of_audio)) in enumerate(both):
+            problem = problem or of_audio
+            yield Row(told, group << _ROW_BITS | row, b"" if problem else content, problem)
 
 
-def _readable(file: Any, group: int, names: list[str]) -> tuple[list[dict[str, Any]], str]:
-    """Some columns of a group, as far as they can be read, and what is the matter with those that follow."""
+def _contents(path: Path, file: Any, group: int) -> list[tuple[bytes, str]]:
+    """The recordings of a group, without what else their column has, or why one cannot be read."""
+    name = _audio_column(path, file.schema_arrow)
+    is_struct = pyarrow.types.is_struct(file.schema_arrow.field(name).type)
+    found = _readable(file, group, [f"{name}.bytes" if is_struct else name])
+    values = ((row.get(name), problem) for row, problem in found)
+    return [((value["bytes"] if isinstance(value, dict) else value) or b"", problem) for value, problem in values]
+
+
+def _readable(file: Any, group: int, names: list[str]) -> list[tuple[dict[str, Any], str]]:
+    """Some columns of each row of a group, or why they cannot be read: then those that follow cannot be, either."""
+    count, problem = file.metadata.row_group(group).num_rows, "damaged: fewer rows than its file tells"
+    found: list[tuple[dict[str, Any], str]] = []
     try:
-        count = file.metadata.row_group(group).num_rows
-        return (file.read_row_group(group, names).to_pylist() if names else [{}] * count), ""
-    except (pyarrow.ArrowException, OSError) as error:
-        found, problem = [], str(error)
-    try:
-        for batch in file.iter_batches(1, row_groups=[group], columns=names):  # page by page
-            found += batch.to_pylist()
-    except (pyarrow.ArrowException, OSError):
-        pass
-    return found, problem
+        found = _told(file.read_row_group(group, names)) if names else [({}, "")] * count
+    except _DAMAGE as error:
+        problem = _why(error)
+        with contextlib.suppress(*_DAMAGE):
+            for batch in file.iter_batches(1, row_groups=[group], columns=names):  # page by page
+                found += _told(batch)
+    return [*found[:count], *[({}, problem)] * (count - len(found))]
 
 
 def _of_arrow(path: Path) -> Iterator[Row | str]:
@@ -100,14 +105,18 @@ def _of_arrow(path: Path) -> Iterator[Row | str]:
             yield Row(told, start + first, content, problem)
 
 
+def _why(error: Exception) -> str:
+    return f"damaged: {' '.join(str(error).split())}"
+
+
 def _told(batch: Any) -> list[tuple[dict[str, Any], str]]:
-    """What each row has besides its audio, or why that cannot be read."""
+    """What each row of a table or a batch has, or why that cannot be read."""
     try:
         batch.validate(full=True)
         return [(row, "") for row in batch.to_pylist()]
-    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+    except _DAMAGE as error:
         if batch.num_rows == 1:
-            return [({}, f"damaged: {error}")]
+            return [({}, _why(error))]
         return [one for row in range(batch.num_rows) for one in _told(batch.slice(row, 1))]
 
 
@@ -132,7 +141,7 @@ def _batches(mapped: Any) -> Iterator[Any]:
             if at == mapped.size():
                 yield at, at
             return
-        except (pyarrow.ArrowException, OSError):
+        except _DAMAGE:
             read, place = again, _next_batch(mapped, at + 8, again)  # a reader that failed does not go on
             yield at, place
             mapped.seek(place)
@@ -148,7 +157,7 @@ def _next_batch(mapped: Any, at: int, read: Callable[[], Any]) -> int:
         words = np.frombuffer(mapped.read(_AT_ONCE), "<u8", min(_AT_ONCE, size - start) // 8)
         for place in (np.flatnonzero((words & 0xFFFFFFFF) == 0xFFFFFFFF) * 8 + start).tolist():
             mapped.seek(place)
-            with contextlib.suppress(pyarrow.ArrowException, OSError, EOFError):
+            with contextlib.suppress(*_DAMAGE, EOFError):
                 read().validate()
                 return place
     return size
@@ -165,18 +174,14 @@ def _audio_column(path: Path, schema: Any) -> str:
     raise ColumnsError(f"{path}: no column of audio among {', '.join(schema.names)}; expected bytes")
 
 
-def _bytes(value: Any) -> bytes | None:
-    """Of a value of the column of audio, which has a path beside them or not."""
-    return value["bytes"] if isinstance(value, dict) else value
-
-
 @functools.lru_cache(2)
-def _group(file: str, group: int) -> list[bytes | None]:
-    table = pyarrow.parquet.ParquetFile(file, page_checksum_verification=True)
-    column = _audio_column(Path(file), table.schema_arrow)
-    return [_bytes(row[column]) for row in _readable(table, group, [column])[0]]
+def _group(file: str, group: int) -> list[tuple[bytes, str]]:
+    return _contents(Path(file), pyarrow.parquet.ParquetFile(file, page_checksum_verification=True), group)
 
 
 def of_parquet(file: str, place: int) -> bytes:
     """The recording of a group and a row, of which a group is read at once: rows in order are read the fastest."""
-    return _group(file, place >> _ROW_BITS)[place & ((1 << _ROW_BITS) - 1)] or b""
+    content, problem = _group(file, place >> _ROW_BITS)[place & ((1 << _ROW_BITS) - 1)]
+    if problem:
+        raise ColumnsError(problem)
+    return content

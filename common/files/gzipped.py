@@ -11,7 +11,7 @@ _PACKED = 1 << 16  # bytes that are unpacked at once
 
 def gunzipped(content: bytes) -> Iterator[bytes | str]:
     """What was packed by gzip, of each of its members all that can be had, and why what follows cannot."""
-    at = 0
+    at, is_whole = 0, True
     while at < len(content):
         end, problem, unpacked = at, "cut short", zlib.decompressobj(31)
         parts = []
@@ -28,9 +28,11 @@ def gunzipped(content: bytes) -> Iterator[bytes | str]:
         if found := b"".join(parts):
             yield found
         if unpacked.eof:
+            is_whole = True
             at = _PADDING.match(content, min(end, len(content)) - len(unpacked.unused_data)).end()  # type: ignore[union-attr]
             continue
-        if found or not at:
+        if found or is_whole:
             yield problem
+        is_whole = False
         at = content.find(_MEMBER, max(at + 1, end))
         at = len(content) if at < 0 else at

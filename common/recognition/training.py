@@ -74,7 +74,7 @@ def check_labels(
 
     What `weighted` finds later depends on silence that is cut off, and on speeds. Each process looks at a share, as
     encoding takes longest; by all together. Raises TrainingError, or notes them in `dataset.skipped`, as its `on_error`
-    says. Texts that cannot be encoded are told when they are loaded.
+    says. Texts that cannot be read or encoded are told when they are loaded.
     """
     utterances, found = Utterances.of(dataset.utterances), {}
     own = range(world.rank, len(utterances), world.size)
@@ -83,8 +83,8 @@ def check_labels(
     told_N, most_N = (frames(((seconds + more) * sample_rate).round().long()) for more in (0, ROUNDED_SECONDS))
     for place in (2 * bytes_N + 2 > most_N).nonzero().flatten().tolist():  # in others no labels are too many
         i, told, most = own[place], int(told_N[place]), int(most_N[place])
-        utterance = utterances[i]
         with contextlib.suppress(ValueError):
+            utterance = utterances[i]
             labels = encode(utterance.text)
             if (needed := max(1, labels_need(labels))) > most:
                 found[i] = _do_not_fit(utterance.id, utterance, len(labels), told, needed)

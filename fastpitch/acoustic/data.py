@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from common.data.loading import Failure, SpeechDataset, batch_loader, together
+from common.data.loading import Failure, SpeechDataset, batch_loader, made_of, together
 from common.data.manifest import ManifestError, Utterance, Utterances, read_sources
 from common.features import LogMel
 from common.runs import checkpoint
@@ -162,11 +162,7 @@ class ClipDataset(Dataset[Clip | Failure]):
 
     def item(self, index: int, epoch: int) -> Clip | Failure:
         """The clip at `index` as it is read in `epoch`, or why it cannot be had."""
-        utterance = self.utterances[index]
-        try:
-            return self._clip(index, utterance, epoch)
-        except ValueError as error:
-            return Failure(index, f"utterance {utterance.id}: {error}")
+        return made_of(self.utterances, index, lambda utterance: self._clip(index, utterance, epoch))
 
     def _clip(self, index: int, utterance: Utterance, epoch: int) -> Clip | Failure:
         seed = mixed(self.cfg.seed, epoch, index) if self.training else None

@@ -220,6 +220,9 @@ def captions() -> Reader:
         def wanted(self, *languages: str) -> dict[str, str]:
             return {}
 
+        def check(self, favoured: Any) -> None:
+            """It knows all language models."""
+
         async def hear(self, samples_N: np.ndarray, lane: str, due: float = 0.0, **options: Any) -> Transcript:
             seconds = len(samples_N) / RATE
             return Transcript("array", "a", [Word("a", 0.0, seconds, 1.0)], seconds)

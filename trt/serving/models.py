@@ -103,14 +103,16 @@ class Ears(NamedTuple):
             return like
         given = self.options if like is None else like.options
 
+        if beam := favoured.beam:
+            given = replace(given, beam=beam, n_best=min(given.n_best, beam))
+
         def made(*words: str) -> Any:
-            hot_words = (*given.hot_words, *words)
-            options = replace(given, hot_words=hot_words, beam=favoured.beam or given.beam)
+            options = replace(given, hot_words=(*given.hot_words, *words))
             return self.asr.decoder(options) if like is None else self.asr.decoder(options, like=like)
 
         found = made(*favoured.keywords)
         if favoured.prompt:
-            spelled = (found or self.asr.decoder(replace(given, beam=1))).spelled(favoured.prompt)
+            spelled = (found or self.asr.decoder(replace(given, beam=1, n_best=1))).spelled(favoured.prompt)
             found = made(*favoured.keywords, *spelled) if spelled else found
         return found
 
@@ -119,7 +121,7 @@ class Ears(NamedTuple):
         found: dict[int, Transcript] = {}
         by_decoder: dict[int, list[int]] = {}
         for i, sound in enumerate(sounds):
-            by_decoder.setdefault(id(sound.wanted.decoder), []).append(i)
+            by_decoder.setdefault(id(sound.wanted.decoder or self.decoder), []).append(i)
         for own in by_decoder.values():
             wanted = [sounds[i].wanted for i in own]
             found |= zip(own, self.transcribe([sounds[i].samples_N for i in own], wanted), strict=True)

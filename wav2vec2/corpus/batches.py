@@ -149,9 +149,10 @@ class PlannedDataset(Dataset[Any], ABC):
 
     def item(self, index: int) -> SpeechItem | Failure:
         """The utterance at `index`, or why it cannot be used."""
-        item, utterance = self.recordings.item(index, 0), self.utterances[index]
+        item = self.recordings.item(index, 0)
         if isinstance(item, Failure):
             return item
+        utterance = self.utterances[index]
         seconds = len(item.samples) / SAMPLE_RATE
         if abs(seconds - utterance.seconds) > SEGMENT_TOLERANCE_SECONDS:
             return Failure(

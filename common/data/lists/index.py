@@ -58,6 +58,10 @@ class IndexFileError(ValueError):
     """A file is no index of utterances, or not the one it was."""
 
 
+class RecordError(IndexFileError):
+    """One utterance of an index is damaged; the others are what they were."""
+
+
 class Index:
     """The utterances of one file, or of the same bytes in memory."""
 
@@ -168,7 +172,7 @@ class Index:
             return self._utterance(row)
         except (UnicodeDecodeError, json.JSONDecodeError):
             told = f"{self.called}: damaged: number {row} in it; write or index the data anew"
-            raise IndexFileError(told) from None
+            raise RecordError(told) from None
 
     def _utterance(self, row: int) -> Utterance:
         (

@@ -138,12 +138,18 @@ def _from_hub(name: str) -> Iterator[Found]:
     """A data set of the hub: its Parquet files as copies on this machine, else its tars where they are."""
     from huggingface_hub import HfApi, snapshot_download
 
+    download = functools.partial(snapshot_download, name, repo_type="dataset", allow_patterns="*.parquet")
+    why: Exception | None = None  # it cannot be asked
+    files = []
     try:
-        files = sorted(file.rfilename for file in HfApi().dataset_info(name).siblings or ())
-        has_tables = any(file.endswith(".parquet") for file in files)
-        copy = snapshot_download(name, repo_type="dataset", allow_patterns="*.parquet") if has_tables else ""
-    except Exception as error:  # of the network, by whichever client it has
-        told = str(error).strip().partition("\n")[0]
+        try:
+            files = sorted(file.rfilename for file in HfApi().dataset_info(name).siblings or ())
+        except Exception as error:  # of the network, by whichever client it has
+            why = error
+        has_tables = why or any(file.endswith(".parquet") for file in files)
+        copy = download(local_files_only=why is not None) if has_tables else ""
+    except Exception as error:
+        told = str(why or error).strip().partition("\n")[0]
         raise ManifestError(f"{name}: no such file, and no data set of the hub: {told}") from None
     if copy:
         yield from _other(Path(copy))

@@ -7,7 +7,7 @@ Shapes: B segments, M mel bins, T frames of a segment, N samples with their surr
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from common.audio import waveform
-from common.data.loading import Failure, batch_loader, together
+from common.data.loading import Failure, batch_loader, made_of, together
 from common.data.manifest import Utterance
 from common.features import LogMel, LogMelConfig
 from common.runs import checkpoint
@@ -100,7 +100,7 @@ class SegmentDataset(Dataset[ClipSegment | Replaced | Failure]):
         """The segment of an (epoch, index), or of an index in epoch 0; where it is skipped, that of the next clip."""
         epoch, index = place if isinstance(place, tuple) else (0, place)
         found = self.item(index, epoch)
-        if isinstance(found, ClipSegment) or self.on_error == "stop":
+        if isinstance(found, ClipSegment) or found.stops or self.on_error == "stop":
             return found
         for step in range(1, len(self)):
             if isinstance(other := self.item((index + step) % len(self), epoch), ClipSegment):
@@ -113,20 +113,18 @@ class SegmentDataset(Dataset[ClipSegment | Replaced | Failure]):
 
     def item(self, index: int, epoch: int) -> ClipSegment | Failure:
         """Segment `index` in `epoch`, or why it cannot be had."""
-        utterance = self.utterances[index % len(self.utterances)]
         random = np.random.default_rng((self.seed, epoch, index))
-        try:
-            return self._cut(index, utterance, random)
-        except ValueError as error:
-            return Failure(index, f"utterance {utterance.id}: {error}")
+        row = index % len(self.utterances)
+        found = made_of(self.utterances, row, lambda utterance: self._cut(index, utterance, random))
+        return replace(found, index=index)
 
     def clip(self, index: int) -> ClipSegment | Failure:
         """The whole of clip `index`: its samples without surroundings, and the mel spectrogram of fine-tuning."""
-        utterance = self.utterances[index]
-        try:
+
+        def whole(utterance: Utterance) -> ClipSegment:
             return ClipSegment(index, utterance.id, self._read(utterance), self._given_mel(utterance))
-        except ValueError as error:
-            return Failure(index, f"utterance {utterance.id}: {error}")
+
+        return made_of(self.utterances, index, whole)
 
     def _cut(self, index: int, utterance: Utterance, random: np.random.Generator) -> ClipSegment:
         hop, wanted = self.features.hop_samples, self.data.segment_frames

@@ -83,7 +83,7 @@ def resynthesized(
     for index in which:
         clip = clips.clip(index)
         if isinstance(clip, Failure):
-            if clips.data.on_error == "stop":
+            if clip.stops or clips.data.on_error == "stop":
                 raise LoadingError(clip.message)
             clips.skipped[index] = clip.message
             continue

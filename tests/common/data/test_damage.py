@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import soundfile
 
 from common.data.lists.index import IndexFileError
 from common.data.lists.utterances import Utterances
-from common.data.loading import Failure, SpeechDataset
+from common.data.loading import Failure, LoadingError, SpeechDataset, loader
 from common.data.manifest import Utterance, read_manifest
 from common.data.shards import writing
 from common.files import columns, stores
@@ -67,8 +68,11 @@ def table(folder: Path, kind: str) -> Corpus:
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = [{"audio": {"bytes": content(i), "path": "x"}, "text": "t", "id": f"u{i}"} for i in range(COUNT)]
     found = pyarrow.Table.from_pylist(rows)
-    path = folder / ("x.parquet" if kind == "parquet" else "x.arrow")
-    if kind == "parquet":
+    path = folder / ("x.arrow" if kind in ("arrow", "stream") else "x.parquet")
+    if kind == "plain":  # as it comes by default
+        parquet.write_table(found, path, row_group_size=4)
+        header = 0
+    elif kind == "parquet":
         parquet.write_table(
             found, path, row_group_size=4, data_page_size=1, write_batch_size=1, use_dictionary=False,
             compression="none", write_page_checksum=True,
@@ -181,7 +185,7 @@ def test_one_file_that_nothing_can_be_read_from_leaves_the_others(tmp_path):
 
 
 @pytest.mark.parametrize("seeds", [range(40)])
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+@pytest.mark.parametrize("kind", ["parquet", "plain", "arrow", "stream"])
 def test_random_damage_of_tables_ends_no_reader_and_changes_no_other_utterance(tmp_path, kind, seeds):
     corpus = table(tmp_path, kind)
     good = corpus.file.read_bytes()
@@ -206,6 +210,29 @@ def damage_at_random(corpus: Corpus, good: bytes, seed: int) -> None:
     assert sum(row.content not in known for row in rows) <= 4 * places  # some, or those of a group
 
 
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_text_that_is_no_utf_8_costs_its_own_row_of_parquet(tmp_path, dictionary):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [
+        {"audio": {"path": f"path {i}", "bytes": content(i)}, "text": f"text {i}", "id": f"u{i}"} for i in range(COUNT)
+    ]
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path, compression="none", use_dictionary=dictionary,
+                        write_statistics=False)  # fmt: skip
+    good = path.read_bytes()
+    for spoiled, lost in ((b"text 5", {"u5"}), (b"path 5", set())):
+        at = good.index(spoiled)
+        path.write_bytes(good[:at] + b"\xff" + good[at + 1 :])
+        columns._group.cache_clear()
+        found, problems = indexed(path)
+        assert {u.id: u.audio.read() for u in found} == {
+            f"u{i}": content(i) for i in range(COUNT) if f"u{i}" not in lost
+        }
+        assert len(problems) == len(lost)
+        assert all(problem.startswith(f"{path}: row 5: ") and "damaged: " in problem for problem in problems)
+
+
 def test_a_damaged_list_loses_its_own_lines_and_each_is_named(tmp_path):
     lines = cuts(200)
     tar_of({f"u{i}.flac": content(1) for i in range(200)}, tmp_path / "recording.000000.tar")
@@ -219,6 +246,16 @@ def test_a_damaged_list_loses_its_own_lines_and_each_is_named(tmp_path):
         ("cuts.000000.jsonl.gz", packed[:-40], range(180, 200), "damaged (cut short): what begins at line"),
         ("cuts.000000.jsonl.gz", packed[:-60] + b"\xff" * 20 + packed[-40:], range(180, 200), "damaged (Error -"),
         ("cuts.000000.jsonl.gz", b"".join([*members[:3], broken, *members[4:]]), range(60, 80), "damaged (Error -"),
+        *(
+            (
+                "cuts.000000.jsonl.gz",
+                b"".join([*members[:3], spoiled(members[3], at), *members[4:]]),
+                range(60, 80),
+                "(Err",
+            )
+            for at in (0, 2)
+        ),
+        ("cuts.000000.jsonl.gz", b"".join([*members[:9], members[9][:9]]), range(180, 200), "(cut short): what"),
         ("cuts.000000.jsonl.gz", b"".join([*members[:9], members[9][:100]]), range(180, 200), "(cut short): what"),
     ):
         for path in tmp_path.glob("cuts.*"):
@@ -232,6 +269,21 @@ def test_a_damaged_list_loses_its_own_lines_and_each_is_named(tmp_path):
         assert named == {f"u{i}" for i in range(200)} - set(heard)
         assert len(named) > 0 or not lost
         assert message in (problems or [""])[0]
+
+
+def spoiled(member: bytes, at: int) -> bytes:
+    return member[:at] + bytes([member[at] ^ 0xFF]) + member[at + 1 :]
+
+
+@pytest.mark.parametrize("place", [0, 2, 3, -1])
+def test_no_member_of_gzip_is_lost_without_a_word(place):
+    first, second, third = map(gzip.compress, (b"one", b"two", b"three"))
+    if place < 0:
+        assert list(gunzipped(first + second[:9])) == [b"one", "cut short"]
+        return
+    found = list(gunzipped(first + spoiled(second, place) + third))
+    assert (found[0], found[-1]) == (b"one", b"three")
+    assert [type(part) for part in found[1:-1]] == [str]
 
 
 def test_what_gzip_packed_is_read_as_gzip_reads_it():
@@ -268,5 +320,13 @@ def test_a_damaged_shard_or_index_of_ours_loses_its_own(tmp_path):
     index.write_bytes(good[:at] + b"\xff" + good[at + 1 :])
     found = read_manifest(tmp_path / "out").utterances
     assert [found[i].id for i in (4, 6)] == ["u4", "u6"]
-    with pytest.raises(IndexFileError, match=r"data\.index: damaged: number 5 in it; write or index the data anew"):
+    message = f"{index}: damaged: number 5 in it; write or index the data anew"
+    with pytest.raises(IndexFileError, match=re.escape(message)):
         found[VICTIM]
+    for workers in (0, 1):
+        dataset = SpeechDataset(found, on_error="skip")
+        batches = list(loader(dataset, [[4, 5, 6]], workers=workers))
+        assert [batch.ids for batch in batches] == [["u4", "u6"]]
+        assert dataset.skipped == {VICTIM: message}
+        with pytest.raises(LoadingError, match=re.escape(message)):
+            list(loader(SpeechDataset(found), [[4, 5, 6]], workers=workers))

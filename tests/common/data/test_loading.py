@@ -19,6 +19,7 @@ import torch
 from common.audio import silence, waveform
 from common.data import loading
 from common.data.batching import bucketed_batches
+from common.data.lists.index import Index
 from common.data.lists.utterances import Utterances
 from common.data.loading import Failure, LoadingError, SpeechDataset, SpeechItem, collate, loader, stand_in
 from common.data.manifest import Utterance, read_manifest
@@ -282,6 +283,13 @@ def test_a_store_is_asked_for_the_next_batch_while_one_is_used_also_without_work
     assert [len(one) for one in asked] == [2, 2, 2]
     for mine, theirs in zip(found, loader(SpeechDataset(utterances), plans), strict=True):
         assert torch.equal(mine.audio_BN, theirs.audio_BN)
+    (index,) = dataset.utterances.parts
+    content = bytearray(index.source)
+    content[content.index(b"clip4")] = 0xFF
+    dataset.utterances = Utterances([Index(bytes(content))])
+    assert [batch.indices for batch in loader(dataset, plans)] == [[0, 3], [1], [2, 5]]
+    assert dataset.skipped == {4: "an index in memory: damaged: number 4 in it; write or index the data anew"}
+    dataset.utterances = Utterances([index])
     MemoryFileSystem().rm("/ahead/clip4.wav")
     dataset.on_error = "stop"
     batches = iter(loader(dataset, plans))

@@ -5,6 +5,7 @@ import gzip
 import io
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -480,6 +481,28 @@ def test_a_hub_is_asked_for_no_more_than_is_read(manifest, tmp_path, monkeypatch
         assert parts == [f"bytes={audio.start}-{audio.start + audio.size - 1}"] * 3
         assert len(faults.asked) <= 3 + 2  # what it is, once
     stores.store_of.cache_clear()
+
+
+@pytest.mark.parametrize("way", ["offline", "unreachable"])
+def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_path, way):
+    pytest.importorskip("huggingface_hub")
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    copy = tmp_path / "cache/datasets--me--corpus"
+    (copy / "refs").mkdir(parents=True)
+    (copy / "refs/main").write_text("0" * 40)
+    (copy / "snapshots" / ("0" * 40)).mkdir(parents=True)
+    rows = [{"audio": {"bytes": flac(i, 0.3), "path": "x"}, "text": "t", "id": f"u{i}"} for i in range(3)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), copy / "snapshots" / ("0" * 40) / "train.parquet")
+    for name, expected in (("me/corpus", 0), ("me/other", 2)):
+        ran = subprocess.run(
+            [sys.executable, "-m", "common.data.shards", "index", name, "--out", tmp_path / "x"],
+            env={**os.environ, "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_ENDPOINT": "http://127.0.0.1:9",
+                 "HF_HUB_OFFLINE": str(int(way == "offline"))},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ran.returncode == expected, ran.stderr
+    assert "me/other: no such file, and no data set of the hub: " in ran.stderr
+    assert [u.id for u in read_manifest(tmp_path / "x").utterances] == ["u0", "u1", "u2"]
 
 
 def test_the_command_says_what_it_can_do():

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from common.data.lists.index import Index
+from common.data.lists.utterances import Utterances
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
 from common.devices.distributed import World
@@ -80,6 +82,13 @@ def test_labels_that_cannot_fit_are_found_by_durations_and_texts_before_anything
     data.on_error = "skip"
     check(2)
     assert list(data.skipped) == [0]
+    data.skipped, data.utterances = {}, Utterances.of(data.utterances)
+    (index,) = data.utterances.parts
+    content = bytearray(index.source)
+    content[content.index(b"u0aab")] = 0xFF
+    data.utterances = Utterances([Index(bytes(content))])
+    check(2)  # it is told when it is loaded
+    assert not data.skipped
 
 
 def test_without_a_frame_not_even_silence_fits():

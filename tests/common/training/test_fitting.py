@@ -100,6 +100,12 @@ def test_what_is_tried_of_a_fine_tuning_has_gradients_and_a_run_keeps_its_own(mo
         replace(cfg, fsdp=True, ema=0.0)
 
 
+def test_a_budget_in_samples_holds_the_longest_utterance_whatever_its_length():
+    cfg = wav2vec2_runs.finetune_config(None, None)
+    short = [n for n in range(16_000, 20_000) if cfg.budgeted(n / 16_000).data.max_tokens != n // cfg.concat_batches]
+    assert short == []
+
+
 def test_a_rate_that_depends_on_the_clips_of_a_step_goes_with_no_seconds(tmp_path):
     cfg = fastpitch_runs.toy_config(tmp_path, tmp_path / "run")
     with pytest.raises(ValueError, match="lr_made_for = 8: expected 0 beside batch_seconds, whose clips vary"):

@@ -27,7 +27,7 @@ from fastpitch.acoustic.data import (
 from fastpitch.acoustic.objective import micro_batches, targets_of
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.acoustic.run import build_model
-from tests.data import shared
+from tests.data import OneDamaged, shared
 from tests.fastpitch.runs import RATE, toy_config, write_corpus
 
 
@@ -180,6 +180,8 @@ def test_a_brief_clip_is_unfit_and_a_bad_one_a_failure_that_stops_or_is_noted(co
     dataset.on_error = "skip"
     (batch,) = loader(dataset, [[0, 2]])
     assert "gone.wav" in dataset.skipped[2]
+    dataset.utterances = dataset.recordings.utterances = OneDamaged(dataset.utterances)
+    assert dataset.item(1, 0) == Failure(1, "data.index: damaged: number 1 in it")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_every_service_is_what_the_server_takes(service):
     assert all(one.startswith("127.0.0.1:") for one in service["ports"])  # the command has no keys of its own
     assert f"EXPOSE {cfg.port}" in image
     assert cfg.host == "0.0.0.0"
+    assert cfg.web  # the page that docs/bulk.md promises
     mounted = [volume.rsplit(":", 2)[1:] for volume in service["volumes"]]
     assert mounted == [["/models", "ro"]]
     paths = [flag for flag in flags if flag.startswith("/")]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import openai
 import pytest
 from websockets.sync.client import connect
@@ -17,7 +18,8 @@ from wyoming.info import Describe, Info
 
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
-from tests.trt.serving.running import noise, pretended, served
+from common.recognition.transcripts import Transcript
+from tests.trt.serving.running import Choice, noise, pretended, served
 from tests.trt.serving.streams.test_realtime import Streams, pcm
 from tests.trt.serving.streams.test_realtime import spoken as turns
 from tests.trt.serving.streams.test_wyoming import spoken, told
@@ -27,7 +29,7 @@ from trt.serve import ServeConfig, build
 from trt.serving.admission.limits import Limits
 from trt.serving.batching import Workers
 from trt.serving.metrics import Metrics
-from trt.serving.models import Favoured, load_ears, named
+from trt.serving.models import Favoured, Sound, WantedText, load_ears, named
 from trt.serving.streams.wyoming import Wyoming
 from trt.serving.transcribing.favoured import words_of
 from trt.serving.transcribing.hearing import Hearing
@@ -140,6 +142,30 @@ def test_words_to_favour_and_a_beam_are_those_of_a_request(several, client):
         with pytest.raises(openai.BadRequestError) as refused:
             ask(**more)
         assert message in refused.value.message
+
+
+def test_a_beam_of_a_request_may_be_narrower_than_the_server_s_list_of_the_best(several, client, monkeypatch):
+    hearing, options = several.gateway.hearing, DecodingOptions(n_best=5)
+    monkeypatch.setattr(hearing, "ears", hearing.ears._replace(options=options, decoder=Choice(options)))
+    for beam, n_best in ((2, 2), (9, 5)):
+        client.audio.transcriptions.create(model="ears", file=wav(0.5), extra_body={"beam": beam})
+        found = hearing.ears.asr.decoders[-1]
+        assert (found.beam, found.n_best) == (beam, n_best)
+
+
+def test_what_names_the_usual_decoder_shares_its_batches(several):
+    batches = []
+
+    def stream(recordings, **how):
+        batches.append(len(recordings))
+        return [Transcript("array", str(len(samples_N)), [], 1.0) for samples_N in recordings]
+
+    usual, other = (Choice(DecodingOptions(beam=beam)) for beam in (3, 4))
+    ears = several.gateway.hearing.ears._replace(decoder=usual, asr=SimpleNamespace(stream=stream))
+    wanted = (WantedText(), WantedText(decoder=usual), WantedText(decoder=other), WantedText())
+    found = ears.hear([Sound(np.zeros(i, np.float32), one) for i, one in enumerate(wanted)])
+    assert [each.text for each in found] == ["0", "1", "2", "3"]
+    assert batches == [3, 1]
 
 
 def test_a_prompt_lists_phrases_or_has_names_in_its_sentences():

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.loading import LoadingError, begin_worker
+from common.data.loading import Failure, LoadingError, begin_worker
 from common.data.manifest import ManifestError
-from tests.data import shared
+from tests.data import OneDamaged, shared
 from tests.wav2vec2.corpus.sets import LETTERS, finetuning_set, pretraining_set
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
 from wav2vec2.corpus.batches import Plan, PretrainingSet, SubBatch, loader
@@ -82,6 +82,8 @@ def test_a_process_that_can_read_nothing_takes_part_with_a_stand_in(tmp_path):
     batch = dataset[Plan(0, [SubBatch(0, [1])])]
     assert (batch.ids, batch.counts, batch.n_targets) == (["b"], False, 0)
     assert [failure.index for failure in batch.failures] == [1]
+    dataset.utterances = dataset.recordings.utterances = OneDamaged(dataset.utterances)
+    assert dataset[Plan(0, [SubBatch(0, [0, 1])])].failures == [Failure(1, "data.index: damaged: number 1 in it")]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

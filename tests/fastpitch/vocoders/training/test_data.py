@@ -5,12 +5,15 @@ import pytest
 import torch
 
 from common.audio import waveform
+from common.audio.headers import UnreachableError
 from common.data.loading import Failure, LoadingError, begin_worker
 from common.data.manifest import read_sources
 from common.features import TTS, LogMel
 from fastpitch.vocoders.config import DataConfig
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.data import ClipSegment, SegmentDataset
+from fastpitch.vocoders.training.evaluation import resynthesized
+from tests.data import OneDamaged
 from tests.fastpitch.vocoders.corpus import LENGTHS, RATE, write_corpus
 
 MARGIN = 512
@@ -136,6 +139,27 @@ def test_a_clip_that_cannot_be_read_stops_or_another_is_taken_in_its_place(tmp_p
     with pytest.raises(LoadingError, match="not one clip can be read: utterance c0"):
         list(data.loader(clips, [[0]], workers=0))
     assert isinstance(clips.clip(0), Failure)
+
+
+def test_an_outage_of_a_store_ends_the_run_whatever_is_skipped(root, monkeypatch):
+    clips = dataset(root, on_error="skip")
+
+    def read(*arguments, **more):
+        raise UnreachableError("the store is silent")
+
+    monkeypatch.setattr(waveform, "read", read)
+    with pytest.raises(LoadingError, match="^utterance c0: the store is silent"):
+        list(data.loader(clips, [[0]], workers=0))
+    with pytest.raises(LoadingError, match="^utterance c0: the store is silent"):
+        next(resynthesized(torch.nn.Identity(), None, clips, range(1), None, None))
+
+
+def test_a_damaged_record_of_an_index_is_a_failure(root):
+    clips = dataset(root, segments_per_clip=2)
+    clips.utterances = OneDamaged(clips.utterances)
+    count = len(clips.utterances)
+    assert clips.item(1 + count, 0) == Failure(1 + count, "data.index: damaged: number 1 in it")
+    assert clips.clip(1) == Failure(1, "data.index: damaged: number 1 in it")
 
 
 def test_other_rates_are_resampled(tmp_path):
