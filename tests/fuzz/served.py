@@ -207,6 +207,9 @@ def captions() -> Reader:
     class Ears:
         sample_rate, name, keep = RATE, "ears", None
 
+        def decoder_of(self, name: str) -> None:
+            """It has none of its own."""
+
     class AtOnce:
         async def __call__(self, given: Callable[[], Any], due: float | None = None) -> Any:
             return given()
@@ -223,7 +226,7 @@ def captions() -> Reader:
         def check(self, favoured: Any) -> None:
             """It knows all language models."""
 
-        async def hear(self, samples_N: np.ndarray, lane: str, due: float = 0.0, **options: Any) -> Transcript:
+        async def hear(self, samples_N: np.ndarray, lane: str, *how: Any, **options: Any) -> Transcript:
             seconds = len(samples_N) / RATE
             return Transcript("array", "a", [Word("a", 0.0, seconds, 1.0)], seconds)
 
