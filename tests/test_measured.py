@@ -7,8 +7,12 @@ from tests.training import REPOSITORY
 
 
 def test_every_name_on_record_is_that_of_a_test():
-    files = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("test_*.py"))
-    assert measured.on_record() - set(re.findall(r"^def (test_\w+)", files, re.MULTILINE)) == set()
+    found = {
+        f"{path.relative_to(REPOSITORY).as_posix()}::{name}"
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert measured.on_record() - found == set()
 
 
 def test_what_takes_long_comes_on_record_and_leaves_it_where_it_takes_less_than_half_as_long(tmp_path, monkeypatch):

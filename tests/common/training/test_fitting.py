@@ -108,7 +108,7 @@ def test_a_budget_in_samples_holds_the_longest_utterance_whatever_its_length():
 
 def test_a_rate_that_depends_on_the_clips_of_a_step_goes_with_no_seconds(tmp_path):
     cfg = fastpitch_runs.toy_config(tmp_path, tmp_path / "run")
-    with pytest.raises(ValueError, match="lr_made_for = 8: expected 0 beside batch_seconds, whose clips vary"):
+    with pytest.raises(ValueError, match="lr_made_for = 8: expected 0 beside data.fit, whose clips vary"):
         replace(cfg, lr_made_for=8, data=replace(cfg.data, fit=True))
 
 
