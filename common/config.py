@@ -160,7 +160,7 @@ def reported(*kinds: type[Exception]) -> Iterator[None]:
             yield
     except Exception as error:
         told = _told(error) if isinstance(error, expected) else starting.what_to_install(error)
-        if not told:
+        if not told and not isinstance(error, expected):
             raise
         print(f"error: {told}", file=sys.stderr)
         try:

@@ -61,7 +61,7 @@ def _kept_at(file: str, start: int) -> Path | None:
 
 
 def _most_bytes() -> float:
-    """Of all blocks together. Raises CacheError."""
+    """Bytes that all kept blocks may take together. Raises CacheError."""
     given = os.environ.get("STORE_CACHE_GB", "64")
     with contextlib.suppress(ValueError):
         if (found := float(given)) >= 0:

@@ -218,7 +218,7 @@ def _asked(what: str, ask: Callable[[], Found]) -> Found:
 
 
 def _status(error: Exception) -> int:
-    """Of the answer of HTTP that an error tells of; 0 where it tells of none."""
+    """The status of the HTTP answer that an error tells of; 0 where it tells of none."""
     answer = getattr(error, "response", None)
     found = getattr(error, "status", 0) or getattr(answer, "status_code", 0) or getattr(error, "code", 0)
     return found if isinstance(found, int) else 0

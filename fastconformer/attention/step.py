@@ -34,7 +34,7 @@ from fastconformer.attention.network import AttentionDecoder, DecoderBlock
 from fastconformer.attention.search import Best, CachedToken, DecoderStep, Heard
 
 ROWS = 32
-"""Of every product, so that a row has the same bits in any batch."""
+"""Rows of every product of matrices, so that a row has the same bits in any batch."""
 NUMBERS = 5  # of a token, beside its slots
 MOST_ALLOWED = 64
 """Sets of classes that may follow, of different recordings and languages."""

@@ -99,7 +99,7 @@ class DecoderOptions:
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
     precision: "Precision" = "fp32"
-    """Of the matrices that the kernels of a GPU read; they compute in float32, and so does a CPU, with its own."""
+    """Precision of the matrices that the kernels of a GPU read; they compute in float32, as a CPU does with its own."""
 
     def __post_init__(self) -> None:
         check_labels(self.max_symbols, self.internal_weight)

@@ -255,3 +255,9 @@ def test_a_limit_may_be_infinite_and_no_other_setting_is():
             Limits(longest=bad)
     with pytest.raises(ValueError, match="longest = inf: expected a number above 0"):
         config.check_positive(Limits(longest=math.inf), "longest")
+
+
+def test_an_expected_error_without_a_text_is_no_traceback(capsys):
+    with pytest.raises(SystemExit, match="2"), config.reported(OSError):
+        raise OSError
+    assert capsys.readouterr().err == "error: \n"
