@@ -3,6 +3,7 @@
 Those of a stand-in device run in a process of their own.
 """
 
+import faulthandler
 import gc
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 from tests import measured
 
+STDERR = pytest.StashKey[int]()
 DEVICE = Path(__file__).with_name("device")
 
 # Tests send signals to themselves and to commands, which would inherit that nohup and `&` in a script ignore some.
@@ -26,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The process that only hands out tests to others imports neither hypothesis nor torch, which takes seconds."""
     if config.getoption("numprocesses", None):
         return
+    config.stash[STDERR] = os.dup(2)  # before what tests write to it is caught
     import hypothesis
 
     gc.disable()  # until `pytest_collection_finish`: what is imported and collected stays
@@ -62,6 +65,20 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(700, 10, 100)
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that its limit did not end, as one that waits in native code or while it ends, ends its process, which
+    first says where each thread is: others then go on, in a process in its place.
+    """
+    limit = item.get_closest_marker("timeout")
+    seconds = limit.args[0] if limit else float(item.config.getoption("timeout"))
+    faulthandler.dump_traceback_later(seconds + 60, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -7,7 +7,6 @@ Legend of shapes: B utterances, N samples, U target symbols.
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
@@ -19,6 +18,7 @@ import torch
 from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 
+from common.ahead import one_ahead
 from common.audio import waveform
 from common.audio.headers import UnreachableError
 from common.audio.silence import ALONE, Keep, SilenceConfig, kept, silence, silence_level, trim_silence, with_silences
@@ -310,18 +310,6 @@ class BatchLoader(DataLoader[Any]):
                     raise LoadingError(failure.message)
                 self.dataset.skipped.setdefault(failure.index, failure.message)  # which may be told already
             yield batch
-
-
-def one_ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """The same batches, each made by a thread while the one before it is used: a store is waited for meanwhile."""
-    threads = ThreadPoolExecutor(1, thread_name_prefix="ahead")
-    try:
-        coming = threads.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = threads.submit(next, batches, None)
-            yield batch
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def begin_worker(worker: int) -> None:

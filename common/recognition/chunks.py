@@ -8,14 +8,14 @@ Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
+from common.ahead import in_threads, one_ahead
 from common.devices import memory
 from common.recognition.long_sound import LongSound
-from common.recognition.recordings import Recording, in_threads
+from common.recognition.recordings import Recording
 
 # A batch ends before more than a fifth of it would be padding: what is computed for padding is lost.
 MOST_PADDED = 1.25
@@ -151,16 +151,6 @@ def _of_long(
     for own, found in one_late((own, run(samples)) for own, samples in batches):
         for piece, x_SX in zip(own, found, strict=True):
             yield x_SX[piece.first : piece.end]
-
-
-def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The items, the next of which a thread fetches while one is in use."""
-    fetched = iter(items)
-    with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(lambda: list(itertools.islice(fetched, 1)))
-        while found := coming.result():
-            coming = thread.submit(lambda: list(itertools.islice(fetched, 1)))
-            yield found[0]
 
 
 def one_late(items: Iterable[Item]) -> Iterator[Item]:

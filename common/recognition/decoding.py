@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import ctc
+from common.ahead import in_threads
 from common.config import ConfigError
 from common.recognition.joining import Joined, Part
-from common.recognition.recordings import Recording, in_threads
+from common.recognition.recordings import Recording
 from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.text.vocabulary import is_special
 from ctc.arpa import ArpaError

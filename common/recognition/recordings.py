@@ -4,23 +4,19 @@ import array
 import functools
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
+from common.ahead import in_threads
 from common.audio import waveform
 from common.audio.silence import Cut, Keep, cuts_of, kept
 from common.audio.waveform import AudioError, AudioFile, Held, Mix
 from common.data.manifest import Utterance
 from common.recognition.long_sound import BLOCK, LongSound
-
-Given = TypeVar("Given")
-Made = TypeVar("Made")
 
 READERS = 4  # threads that decode and resample files while the network is at work
 AT_ONCE = 64  # arrays, at most, that are not worth a thread
@@ -153,31 +149,6 @@ def read_ahead(
     if on_error == "skip" and is_short and all(isinstance(source, np.ndarray) for source in sources):
         return [tolerant(source) for source in sources]
     return in_threads(sources, tolerant, threads=READERS)
-
-
-def in_threads(items: Iterable[Given], work: Callable[[Given], Made], *, threads: int) -> Iterator[Made]:
-    """`work` of every item, in order, by `threads` threads that are up to twice as many items ahead.
-
-    An exception of `items` is raised after the results of those before it.
-    """
-    pool = ThreadPoolExecutor(threads)
-    waiting: deque[Future[Made]] = deque()
-    ended: Exception | None = None
-    try:
-        given = iter(items)
-        while ended is None:
-            try:
-                waiting.append(pool.submit(work, next(given)))
-            except Exception as error:
-                ended = error
-            if ended is None and len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-        if not isinstance(ended, StopIteration):
-            raise ended
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def is_silent(samples_N: np.ndarray) -> bool:

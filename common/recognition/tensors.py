@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from common.ahead import in_threads
 from common.devices.host_copy import HostCopy
 from common.devices.precision import InferencePrecision
 from common.recognition import chunks, decoding
 from common.recognition.chunks import WINDOW, AudioChunk, Batch, several_at_once
 from common.recognition.decoding import CTCDecoder
-from common.recognition.recordings import Recording, in_threads
+from common.recognition.recordings import Recording
 from common.recognition.transcripts import Transcript
 from common.threads import cores, torch_threads
 

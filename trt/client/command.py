@@ -22,12 +22,12 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from common.ahead import in_threads
 from common.audio import waveform
 from common.audio.waveform import AudioError
 from common.files.atomic import written_whole
 from common.recognition import writing
 from common.recognition.inputs import InputRecording, find_recordings
-from common.recognition.recordings import in_threads
 from common.recognition.transcripts import Transcript
 from common.recognition.writing import Format, tell
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from

@@ -1,11 +1,11 @@
 """From the names in a configuration to utterances: lists and folders, several of them, and what is left out of them."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from common.ahead import in_threads
 from common.audio import waveform
 from common.audio.waveform import AudioError, AudioInfo
 from common.data import manifest
@@ -61,8 +61,8 @@ def located(source: str, root: Path | None) -> Path:
 
 def recordings_in(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> Iterator[tuple[Path, AudioInfo | AudioError]]:
     """All audio files below `folder`, in order, with what their headers say or why they cannot be read."""
-    with ThreadPoolExecutor(max_workers=16) as threads:
-        yield from threads.map(_header, sorted(p for p in folder.rglob("*") if p.suffix.lower() in suffixes))
+    found = sorted(p for p in folder.rglob("*") if p.suffix.lower() in suffixes)
+    return in_threads(found, _header, threads=16)
 
 
 def _read(path: Path, data: DataConfig, *, with_text: bool) -> Manifest:

@@ -2,16 +2,14 @@
 
 import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from common.ahead import in_threads
 from common.audio import waveform as audio
 from common.data.lists.entries import Entries, Entry, ManifestError
 from common.data.utterance import Utterance
 from common.files.atomic import found_file
-
-_AT_A_TIME = 1 << 15  # entries whose audio is looked for
 
 
 class Checked(NamedTuple):
@@ -28,13 +26,11 @@ def with_audio(entries: Entries, folder: Path | None) -> Iterator[Checked | Mani
     """The utterances of the entries, in their order, once their audio has been looked for.
 
     What is not in `folder` may be in the current one. In threads, because on a network file system each look takes a
-    millisecond of waiting; some thousand entries at a time, because there may be any number.
+    millisecond of waiting; a few thousand entries ahead, because there may be any number.
     """
-    with ThreadPoolExecutor(max_workers=16) as threads:
-        while waiting := list(itertools.islice(entries, _AT_A_TIME)):
-            pieces = [waiting[start : start + 256] for start in range(0, len(waiting), 256)]
-            for results in threads.map(lambda piece: [checked(entry, folder) for entry in piece], pieces):
-                yield from results
+    pieces = iter(lambda: list(itertools.islice(entries, 256)), [])
+    for results in in_threads(pieces, lambda piece: [checked(entry, folder) for entry in piece], threads=16):
+        yield from results
 
 
 def _found(recording: Path, folder: Path | None) -> Path | None:

@@ -1,5 +1,6 @@
 import gc
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -85,8 +86,14 @@ def test_no_more_recordings_are_taken_than_some_batches_need(threads, windows):
             yield recording(2)
 
     with torch_threads(threads):
-        next(in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2))
-    assert len(taken) == windows * 16  # those of a window, of the next one, and of the one that threads begin with
+        found = in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2)
+        next(found)
+    expected = windows * 16  # those of a window, of the next one, and of the one that threads begin with
+    deadline = time.monotonic() + 10
+    while len(taken) < expected and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(0.02)
+    assert len(taken) == expected
 
 
 def test_the_next_recordings_are_read_while_the_network_is_at_work():
@@ -196,7 +203,9 @@ def test_an_error_of_the_network_ends_it_and_leaves_no_thread():
         next(stopped)
         stopped.close()
     gc.collect()  # the error's traceback holds what was at work
-    assert not {*threading.enumerate()} - before
+    for thread in {*threading.enumerate()} - before:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def whole(samples: int) -> list[AudioChunk]:
