@@ -20,7 +20,13 @@ needs_nvrtc = pytest.mark.skipif(kernels.compiler() is None, reason="no NVRTC: p
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 LIBRARIES = (LIBRARY, TRANSDUCER, ATTENTION)
 HOT = (
-    *("block_rows_kernel<float, true>", "lattice_kernel<2, 1, false>", "lattice_kernel<8, 2, false>", "walk_kernel"),
+    *(
+        "block_rows_kernel<float, true>",
+        "block_rows_kernel<Bfloat, true>",
+        "lattice_kernel<2, 1, false>",
+        "lattice_kernel<8, 2, false>",
+        "walk_kernel",
+    ),
     *("score_kernel<", "follow_kernel<", "cell_kernel<", "attend_kernel<ctc_cuda::Bfloat, 4>"),
 )
 ARCHITECTURES = (80, 86, 89, 90, 100, 120) if os.environ.get("NIGHTLY") else (90,)
@@ -50,7 +56,7 @@ def test_every_kernel_compiles_in_seconds_and_keeps_its_numbers_in_registers(arc
         assert time.process_time() - start < 5, name
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", kernel.log)))
         assert "registers" in kernel.log
-        most = 0 if any(hot in name for hot in HOT) else 64 if any(rare in name for rare in RARE) else 8
+        most = 0 if any(hot in name for hot in HOT) else 16 if any(rare in name for rare in RARE) else 8
         most = next((n for (part, at), n in ALLOWED.items() if part in name and at == architecture), most)
         assert spilled <= most, f"{name}: {spilled} bytes"
         assert kernel.code.startswith(b"\x7fELF")
