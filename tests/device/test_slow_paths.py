@@ -71,7 +71,7 @@ def attend(device):
     ],
 )
 def test_a_device_without_kernels_says_once_why(device, use, told):
-    for warn in (ctc._library.warn_slow, transducer_library.warn_slow, attention_step._warn_slow):
+    for warn in (ctc.bindings._library.warn_slow, transducer_library.warn_slow, attention_step._warn_slow):
         warn.cache_clear()
     with pytest.warns(ctc.SlowPathWarning) as heard:
         use("mirror")

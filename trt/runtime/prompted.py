@@ -15,8 +15,8 @@ import numpy as np
 
 from common import config
 from common.audio.silence import Keep
-from common.recognition.chunks import padded
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_heard
+from common.recognition.cutting.chunks import padded
+from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_heard
 from common.text.vocabulary import Language
 from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep

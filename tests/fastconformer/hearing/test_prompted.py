@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.recognition.recordings import Recording, heard, read
+from common.recognition.sources.recordings import Recording, heard, read
 from common.text.pieces import Pieces
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
