@@ -26,7 +26,7 @@ from common.text.pieces import Pieces
 from ctc.ngram import estimate
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.network import AttentionDecoder
-from fastconformer.attention.search import Heard, Result, SearchOptions, Wish, decode
+from fastconformer.attention.search import AttentionMemory, Result, SearchOptions, Wish, decode
 from fastconformer.attention.step import Steps, TorchStep
 from fastconformer.config import EncoderConfig, ModelConfig
 from fastconformer.network.model import Model
@@ -144,7 +144,7 @@ def search_sides(cfg: AttentionConfig, precision: Precision, device: torch.devic
 
 
 @torch.inference_mode()
-def searched(steps: Steps, wishes: list[tuple[Wish, Heard]]) -> list[Result]:
+def searched(steps: Steps, wishes: list[tuple[Wish, AttentionMemory]]) -> list[Result]:
     """The texts of a step that is lent."""
     with steps.lent() as step:
         return decode(step, wishes, SearchOptions())
