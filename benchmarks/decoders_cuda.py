@@ -110,7 +110,7 @@ def whole(device: torch.device, precision: Precision, cfg: ModelConfig, batch: i
     frames = asr.encode(*asr.features(audio_BN[:1], samples_B[:1])).frames_B.item()
     encoded_BSC, _ = random_frames(weights, batch, int(frames))
     counts_B = torch.full((batch,), encoded_BSC.shape[1])
-    calibrate(weights, encoded_BSC[:4], counts_B[:4], rounds=10)
+    calibrate(weights, encoded_BSC[:1], counts_B[:1], rounds=6)
     decoder, encoded_BSC = (
         Decoder(on_device(weights, device), DecoderOptions(precision=precision)),
         encoded_BSC.to(device),

@@ -80,8 +80,8 @@ def search(
         call(library.transducer_beam_begin_cuda, *own, stream)
         while bool(active_B.any()):
             call(library.transducer_beam_steps_cuda, *own, STEPS_AT_ONCE, stream)
-        *parts, counts = (part.cpu().numpy() for part in results)
+        parts = [part.cpu().numpy() for part in results]
+    counts = parts[-1]
     for n in np.flatnonzero(counts == HAS_NAN):
         raise ValueError(f"encoded: utterance {n}: its frames hold NaN")
-    *of_labels, lengths, acoustic, external = parts
-    return BeamResult(*of_labels, lengths, np.zeros(batch, np.int64), acoustic, external, counts)
+    return BeamResult._make([*parts[:6], np.zeros(batch, np.int64), *parts[6:]])

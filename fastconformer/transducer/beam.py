@@ -8,6 +8,7 @@ for frames that come in pieces. Needs no torch: frames and weights are tensors o
 Shapes: B utterances, S encoder frames, C encoder width.
 """
 
+import copy
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -136,10 +137,10 @@ class BeamSearch:
             raise ValueError("is_over: expected True without a state to go on from")
         counts_B = frame_counts(frames_B, *encoded_BSC.shape[:2])
         each = scorers_of_all(scorers, batch, self.weights.blank)
-        if self.on_device is not None and self._native is not None and state is None:
-            found = self._by_device(self.on_device, encoded_BSC, counts_B, each)
-            if found is not None:
-                return found
+        if self.on_device is not None and self._native is not None and state is None and batch:
+            candidates = self._by_device(self.on_device, encoded_BSC, counts_B, each)
+            if candidates is not None:
+                return candidates
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
         if self._native is None:
             rows = zip(encoded_BSC, counts_B.tolist(), each, strict=True)
@@ -172,9 +173,8 @@ class BeamSearch:
             warn_slow("fastconformer.BeamSearch", str(error).partition(".")[0], "on the host")
             return None
         candidates = _candidates(found, has_durations=bool(self.weights.durations))
-        host = BeamSearch(
-            self.weights, self.options, threads=self.threads, network=self._native and self._native.network
-        )
+        host = copy.copy(self)
+        host.on_device = None
         for n in np.flatnonzero(found.counts_B == MORE_NODES).tolist():
             alone = slice(n, n + 1)
             (candidates[n],) = host(array_of(encoded_BSC[alone]), counts_B[alone], scorers=scorers[n])
