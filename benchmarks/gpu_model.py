@@ -256,10 +256,10 @@ reach half to four fifths of the limits. What others published is theirs, with t
 
 ## Kernels and steps of this repository, float32 where nothing is said
 
-A step of the greedy transducer is three launches, and one for each layer of the LSTM; so is one of its beam search, with
-two more where the internal language model is taken off. Every 16 steps the host looks whether all is decoded, and
-nothing else waits. Steps of both greedy decoders are CUDA graphs: one launch for 16 steps of a transducer, and one for a
-step of an attention decoder, once a search before has recorded it. The tests of the emulated kernels count launches,
+A step of the greedy transducer is three launches, and one for each layer of the LSTM; so is one of its beam search,
+with two more where the internal language model is taken off. Every 16 steps the host looks whether all is decoded, and
+nothing else waits. Steps of both greedy decoders are CUDA graphs: one launch for 16 steps of a transducer, and one for
+a step of an attention decoder, once a search before has recorded it. The tests of the emulated kernels count launches,
 allocations and waits, and hold them to bounds.
 
 {kernels}

@@ -54,10 +54,12 @@ def search(
     def numbers(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
         return torch.zeros(*shape, dtype=dtype, device=device)
 
-    with decoder.scorers_placed(scorers) as addresses, native.current_stream(device) as stream:
+    with native.current_stream(device) as stream:
         encoded = numbers(batch, frames, decoder.encoder, dtype=torch.float32)
         encoded[..., :width].copy_(torch.as_tensor(encoded_BSC))
-        frames_B, scorers_B = (torch.from_numpy(np.array(own, np.int64)).to(device) for own in (counts_B, addresses))
+        frames_B, scorers_B = (
+            torch.from_numpy(np.array(own, np.int64)).to(device) for own in (counts_B, decoder.placed(scorers))
+        )
         sequences = (batch, options.n_best)
         labels, shares = (
             numbers(3, *sequences, capacity, dtype=torch.int32),
@@ -80,7 +82,8 @@ def search(
         call(library.transducer_beam_begin_cuda, *own, stream)
         while bool(active_B.any()):
             call(library.transducer_beam_steps_cuda, *own, STEPS_AT_ONCE, stream)
-        parts = [part.cpu().numpy() for part in results]
+        longest = int(lengths_BN.max()) if batch else 0
+        parts = [(part[..., :longest] if part.dim() == 3 else part).cpu().numpy() for part in results]
     counts = parts[-1]
     for n in np.flatnonzero(counts == HAS_NAN):
         raise ValueError(f"encoded: utterance {n}: its frames hold NaN")

@@ -8,11 +8,10 @@ Shapes: B utterances, S encoder frames, C encoder width, J joint, H prediction n
 result.
 """
 
-import contextlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import Structure, byref, c_uint8
 from typing import Any
 
@@ -137,17 +136,15 @@ class CudaDecoder:
                 self._rooms.clear()
             return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
 
-    @contextlib.contextmanager
-    def scorers_placed(self, scorers: Sequence[ctc.Scorer | None]) -> Iterator[list[int]]:
+    def placed(self, scorers: Sequence[ctc.Scorer | None]) -> list[int]:
         """Their addresses on the device, for another search; rooms go where memory is short."""
         with self._alone:
             self._scorers.check(scorers)
             try:
-                addresses = self._addresses(scorers)
+                return self._addresses(scorers)
             except torch.OutOfMemoryError:
                 self._rooms.clear()
-                addresses = self._addresses(scorers)
-        yield addresses
+            return self._addresses(scorers)
 
     def _decoded(
         self,

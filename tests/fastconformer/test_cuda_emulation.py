@@ -637,9 +637,10 @@ def test_the_benchmark_of_decoders_measures_both_sides(monkeypatch: pytest.Monke
     encoder = EncoderConfig(width=16, layers=1, heads=2, subsampling_channels=8)
     parakeet = ModelConfig(encoder=encoder, ctc=False, pieces=40, prediction_width=32, joint_width=32)
     found = list(decoders_cuda.rows(torch.device("cpu"), batches=(1, 2), attention=cfg, parakeet=(parakeet, 2, 1)))
-    *_, halves = [found.pop(n) for n in (12, 7)]
-    assert halves.items() > {"what": "TDT 0.6 B, samples to labels", "precision": "bf16", "batch": 2}.items()
-    assert halves["times_real_time"] == pytest.approx(2e3 / halves["ms"], rel=0.01, abs=0.51)
+    *_, beam, greedy = [found.pop(n) for n in (14, 13, 8, 7)]
+    assert greedy.items() > {"what": "TDT 0.6 B, greedy, samples to labels", "precision": "bf16", "batch": 2}.items()
+    assert beam["what"] == "TDT 0.6 B, beam of 6, samples to labels"
+    assert greedy["times_real_time"] == pytest.approx(2e3 / greedy["ms"], rel=0.01, abs=0.51)
     assert [(row["what"], row["batch"]) for row in found[:4]] == [
         ("greedy TDT", 1), ("greedy TDT, 3-gram", 1), ("greedy TDT", 2), ("50 tokens of attention", 32)
     ]  # fmt: skip
@@ -701,6 +702,8 @@ def test_what_no_beam_can_search_is_told_and_short_memory_means_the_host(monkeyp
     with pytest.raises(ValueError, match="encoded: utterance 1: its frames hold NaN"):
         search(wrong_BSC, frames_B)
     assert search(encoded_BSC[:0], frames_B[:0]) == []
+    found = search(encoded_BSC[:2, :0], [0, 0])
+    assert [[one.decoded.tokens for one in own] for own in found] == [[[]], [[]]]
     _library.warn_slow.cache_clear()
     monkeypatch.setattr(_cuda_beam, "search", out_of_memory)
     with pytest.warns(ctc.SlowPathWarning, match="BeamSearch runs on the host, which is slower: CUDA out of memory$"):
