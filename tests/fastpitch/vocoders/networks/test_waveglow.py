@@ -140,7 +140,7 @@ def test_noise_of_another_shape_is_told():
         ({"model": {"flows": 17}}, "group = 8 with 8 channels put out early: expected even numbers, and 2 channels"),
         ({"features": {"hop_samples": 100, "n_fft": 400, "window_samples": 400}}, "expected a multiple of model.group"),
         ({"sigma": 0.0}, "sigma = 0.0: expected a number above 0"),
-        ({"log_every": 0}, "log_steps = 0: expected at least 1"),
+        ({"every": {"log_steps": 0}}, "log_steps = 0: expected at least 1"),
         ({"batch_size": 3, "grad_accumulation": 2}, "batch_size = 3 is not a multiple of grad_accumulation = 2"),
         ({"ema": -0.5}, "ema = -0.5: expected a decay"),
         ({"clip_norm": -1.0}, "clip_norm = -1.0: expected a number of at least 0"),
