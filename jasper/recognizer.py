@@ -197,16 +197,14 @@ def load(
     return Recognizer(model, cfg, device=chosen, precision=precision, **known)
 
 
-def load_model(
-    path: str | Path, *, ema: bool | None = None, configuration: Config | None = None
-) -> tuple[Jasper, Config]:
+def load_model(path: str | Path, *, ema: bool | None = None) -> tuple[Jasper, Config]:
     """The bare model saved at `path`, on the CPU in evaluation mode, and its configuration; as `load` otherwise."""
-    model, cfg, _ = _loaded(path, ema=ema, configuration=configuration)
+    model, cfg, _ = _loaded(path, ema=ema)
     return model, cfg
 
 
 def _loaded(
-    path: str | Path, *, ema: bool | None, configuration: Config | None
+    path: str | Path, *, ema: bool | None, configuration: Config | None = None
 ) -> tuple[Jasper, Config, dict[str, Any]]:
     """The model, its configuration, and what a Recognizer tells of where it comes from."""
     imported = reading.read(path, configuration=configuration)
