@@ -34,6 +34,7 @@ from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.features import TTS, LogMel, LogMelConfig
 from common.files.json_text import parsed
+from common.recognition.output.writing import tell
 from fastpitch.acoustic.data import ClipError, prepared_path, read_tensor, write_tensor
 from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
 from fastpitch.front.symbols import TextConfig, TextProcessor
@@ -101,9 +102,9 @@ def main(cfg: PrepareConfig) -> int:
         for speaker, (mean, std, _) in _write_statistics(cfg.output / "pitch_statistics.json", voiced).items():
             print(f"pitch of {speaker or 'all'}: --data.pitch_mean {mean:.2f} --data.pitch_std {std:.2f} (Hz)")
     for problem in problems:
-        _tell(problem)
+        tell(problem)
     if problems:
-        _tell(f"{len(problems)} clips cannot be used; {len(usable)} can")
+        tell(f"{len(problems)} clips cannot be used; {len(usable)} can")
     return int(bool(problems))
 
 
@@ -250,10 +251,6 @@ def _write_statistics(path: Path, voiced: dict[str, list[np.ndarray]]) -> dict[s
     of_each = {speaker: statistics._asdict() for speaker, statistics in found.items() if speaker}
     path.write_text(json.dumps({**of_all, "speakers": of_each}, indent=2) + "\n", encoding="utf-8")
     return found
-
-
-def _tell(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
