@@ -104,7 +104,7 @@ class ServeConfig:
     device: str = "auto"
     """Device of checkpoints: auto, cpu, cuda or cuda:N."""
     precision: Literal["fp32", "tf32", "bf16", "fp16", "int8", "auto"] = "fp32"
-    """Arithmetic of the networks of recognisers that are checkpoints; int8 for Jasper and QuartzNet."""
+    """Arithmetic of the networks of recognisers that are checkpoints; int8 for Jasper, QuartzNet and FastConformers."""
     web: bool = False
     """Whether the page is served at /: recordings to words, live captions, sentences to sound."""
     language: str = "english"

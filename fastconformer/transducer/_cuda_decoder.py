@@ -9,6 +9,7 @@ result.
 """
 
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from torch import Tensor
 
 import ctc
 from common.devices.graphs import recorded, warn_refused
-from common.devices.precision import DTYPES, Precision
+from common.devices.precision import DTYPES, InferencePrecision
 from ctc import native
 from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
 from fastconformer.transducer.loss import _cuda_library
@@ -40,6 +41,8 @@ NAN = -1
 FEWEST_FRAMES = 16
 MOST_ROOMS, MOST_BYTES = 16, 1 << 30
 """Rooms, and their memory together, beyond which those go that were not used for longest."""
+REFUSED_SECONDS = 60.0
+"""After which a scorer that had no room on the device is tried there again."""
 
 
 class DeviceBatch(Structure):
@@ -83,7 +86,7 @@ def room_for(batch: int, frames: int) -> tuple[int, int]:
 class CudaDecoder:
     """A network on a device, its matrices in `precision`. Weights that change afterwards have no effect."""
 
-    def __init__(self, weights: DecoderWeights, precision: Precision = "fp32") -> None:
+    def __init__(self, weights: DecoderWeights, precision: InferencePrecision = "fp32") -> None:
         self.device, self.dtype = weights.embedding.device, DTYPES[precision]
         encoder = weights.encoder_weight.shape[1]
         missing = padded(encoder) - encoder
@@ -128,11 +131,16 @@ class CudaDecoder:
         """
         with self._alone:
             settings = (max_symbols, any(scorers), internal_weight)
+            self._scorers.check(scorers)
             try:
                 return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
             except torch.OutOfMemoryError:
                 self._rooms.clear()
-            return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
+            try:
+                return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
+            except torch.OutOfMemoryError as error:
+                self._scorers.refuse(scorers, str(error))
+                raise
 
     def _decoded(
         self,
@@ -262,6 +270,19 @@ class DeviceScorers:
         self._device, self._vocabulary = device, vocabulary
         self._placed: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
         self._made: weakref.WeakKeyDictionary[ctc.Scorer, tuple[int, object]] = weakref.WeakKeyDictionary()
+        self._refused: weakref.WeakKeyDictionary[ctc.Scorer, tuple[float, str]] = weakref.WeakKeyDictionary()
+
+    def check(self, scorers: Sequence[ctc.Scorer | None]) -> None:
+        """Raises torch.OutOfMemoryError, at once, for those that had no room lately."""
+        for own in scorers:
+            until, why = (0.0, "") if own is None else self._refused.get(own, (0.0, ""))
+            if time.monotonic() < until:
+                raise torch.OutOfMemoryError(why)
+
+    def refuse(self, scorers: Sequence[ctc.Scorer | None], why: str) -> None:
+        """Those that are not there had no room."""
+        until = time.monotonic() + REFUSED_SECONDS
+        self._refused.update({own: (until, why) for own in scorers if own is not None and own not in self._made})
 
     def address(self, scorer: ctc.Scorer | None) -> int:
         """Where `transducer_scorer_for_device` has put it; 0 for None."""

@@ -475,7 +475,10 @@ def test_a_scorer_too_large_for_the_device_decodes_on_the_host(durations, monkey
     counts_B = frames_B.clamp(max=20)
     found = decode(first, counts_B, scorers=each, state=state)
     decoder_tests.assert_same(found, whole(first, counts_B, scorers=each, state=expected))
-    monkeypatch.setattr(decode.on_device._scorers, "address", out_of_memory)
+    asked = []
+    device = decode.on_device
+    monkeypatch.setattr(device, "_decoded", lambda *given: (asked.append(given), out_of_memory()))
+    device._scorers._made.clear()
     counts_B = frames_B - counts_B
     with pytest.warns(ctc.SlowPathWarning, match="runs on the host, which is slower: CUDA out of memory$"):
         found = decode(second, counts_B, scorers=each, state=state)
@@ -487,6 +490,12 @@ def test_a_scorer_too_large_for_the_device_decodes_on_the_host(durations, monkey
         decoder_tests.assert_same(
             decode(encoded_BSC, frames_B, scorers=each), whole(encoded_BSC, frames_B, scorers=each)
         )
+    assert len(asked) == 2, "and once the rooms had gone; a second batch does not try"
+    monkeypatch.setattr(_cuda_decoder, "REFUSED_SECONDS", 0.0)
+    device._scorers._refused.clear()
+    for tries in (4, 6):
+        decode(encoded_BSC, frames_B, scorers=each)
+        assert len(asked) == tries, "it is tried again after a while"
 
 
 def test_what_cannot_be_written_goes_to_the_device_without_a_copy_on_the_host():
