@@ -28,6 +28,7 @@ from tyro.conf import arg
 
 from common import config
 from common.config import ConfigError
+from common.devices import memory
 from common.recognition.decoding import DecodingOptions
 from common.recognition.writing import tell
 from common.runs.checkpoint import CheckpointError
@@ -150,6 +151,7 @@ class ServeConfig:
 
 def main(cfg: ServeConfig) -> int:
     """Serves until a signal ends it; returns the exit status. Raises what models raise that cannot be loaded."""
+    memory.in_one_heap()
     gateway = build(cfg)
     gc.collect()
     gc.freeze()  # what stays is not looked through again and again, which stops all threads
