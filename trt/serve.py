@@ -30,7 +30,7 @@ from common import config
 from common.config import ConfigError
 from common.devices import memory
 from common.recognition.decoding import DecodingOptions
-from common.recognition.writing import tell
+from common.recognition.output.writing import tell
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from trt.facts import ModelError
