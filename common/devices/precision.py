@@ -2,7 +2,8 @@
 
 `fp32` is IEEE single precision everywhere. `tf32` lets the matrix units of a GPU round the inputs of matrix products
 and convolutions to 10 bits. `bf16` and `fp16` train through autocast with fp32 weights, and infer with cast weights.
-`int8` is for inference on a CPU, of networks whose convolutions can be packed (`common.convolution`).
+`int8` is for inference on a CPU, of networks whose convolutions, or linear layers, can be packed
+(`common.convolution`).
 """
 
 import sys
@@ -30,8 +31,8 @@ DTYPES: dict[str, torch.dtype] = {
     "int8": torch.float32,  # of all that is not convolutions
 }
 NO_INT8 = (
-    "precision = int8 is for convolutions on a CPU, by the native library that `python -m common.convolution.build` "
-    "makes; take bf16 or fp32"
+    "precision = int8 is for convolutions and FastConformers on a CPU, by the native library that "
+    "`python -m common.convolution.build` makes; take bf16 or fp32"
 )
 
 

@@ -92,5 +92,7 @@ def test_inference_casts_the_whole_network_once(precision, dtype):
 
 
 def test_int8_is_refused_where_no_convolution_can_be_packed():
-    with pytest.raises(ConfigError, match=r"int8 is for convolutions on a CPU, .*; take bf16 or fp32"):
+    with pytest.raises(
+        ConfigError, match=r"int8 is for convolutions and FastConformers on a CPU, .*; take bf16 or fp32"
+    ):
         cast_for_inference(nn.Sequential(nn.Conv1d(4, 4, 1)), "int8")
