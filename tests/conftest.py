@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     import hypothesis
 
     gc.disable()  # until `pytest_collection_finish`: what is imported and collected stays
+    os.fsync = os.fstat  # as strict, and no test loses power; commands that are tested as processes of their own wait
     # An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
     hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
@@ -65,6 +66,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(700, 10, 100)
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Nor do those look at it by which pytest ends."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
