@@ -68,15 +68,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """Nor do those look at it by which pytest ends."""
-    gc.freeze()
-
-
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """A test that its limit did not end, as one that waits in native code or while it ends, ends its process, which
     first says where each thread is: others then go on, in a process in its place.
+
+    What a file has left behind, no later collection looks at: one of all that tests import takes a second.
     """
     limit = item.get_closest_marker("timeout")
     seconds = limit.args[0] if limit else float(item.config.getoption("timeout"))
@@ -85,6 +82,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        if nextitem is None or nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
