@@ -102,6 +102,12 @@ def jasper(once: Once) -> Path:
 
 
 @pytest.fixture(scope="session")
+def model(jasper: Path) -> Path:
+    """The ONNX file of that checkpoint."""
+    return jasper.with_suffix(".onnx")
+
+
+@pytest.fixture(scope="session")
 def pieces(once: Once) -> Callable[..., Path]:
     """ONNX files of the transducers with reference outputs, by name, head and decoding, each exported once."""
 
