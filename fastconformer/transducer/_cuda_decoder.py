@@ -21,7 +21,7 @@ from torch import Tensor
 
 import ctc
 from common.devices.graphs import recorded, warn_refused
-from common.devices.precision import DTYPES, Precision
+from common.devices.precision import DTYPES, InferencePrecision
 from ctc import native
 from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
 from fastconformer.transducer.loss import _cuda_library
@@ -83,7 +83,7 @@ def room_for(batch: int, frames: int) -> tuple[int, int]:
 class CudaDecoder:
     """A network on a device, its matrices in `precision`. Weights that change afterwards have no effect."""
 
-    def __init__(self, weights: DecoderWeights, precision: Precision = "fp32") -> None:
+    def __init__(self, weights: DecoderWeights, precision: InferencePrecision = "fp32") -> None:
         self.device, self.dtype = weights.embedding.device, DTYPES[precision]
         encoder = weights.encoder_weight.shape[1]
         missing = padded(encoder) - encoder

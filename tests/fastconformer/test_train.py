@@ -27,15 +27,9 @@ from fastconformer.run import NAME, Run, started_from
 from fastconformer.train import main
 from tests.fastconformer import golden
 from tests.fastconformer.runs import TOY, toy_config
-from tests.jasper.runs import write_corpus
 from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")

@@ -100,9 +100,9 @@ def test_a_server_that_tells_no_processor_time_is_measured_without(server, clips
     assert "processor time" not in told
 
 
-def test_a_fastconformer_is_measured_without_a_server_too(pieces, clips):
+def test_a_fastconformer_is_measured_without_a_server_too(hybrid, clips):
     clip = ClientClip(clips[0].read_bytes(), clips[0].name, 1.0)
-    found = offline(pieces("ctc"), [clip], batch_size=8, seconds=0.01, threads=1)
+    found = offline(hybrid, [clip], batch_size=8, seconds=0.01, threads=1)
     assert min(found) > 0
 
 
