@@ -17,7 +17,7 @@ import ctc
 import jasper
 from common.benchmark import append_row
 from common.data.manifest import Utterance
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
 from jasper import data
 from jasper.config import DataConfig
 from jasper.recognizer import Recognizer

@@ -19,8 +19,8 @@ import fastconformer
 from common.audio import waveform
 from common.benchmark import append_row
 from common.data.manifest import Utterance, read_sources
+from common.recognition.cutting.tensors import padded
 from common.recognition.metrics import ErrorCount, word_errors
-from common.recognition.tensors import padded
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.benchmark import enough
 

@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.ctc_loss import LARGE, MODELS, SHAPES_HELP, SMALL, parse_shape
-from ctc import _cuda_library
 from ctc._interruption import EndedByTheUser
-from ctc._loss_library import LossOptions, TargetLabels
+from ctc.bindings import _cuda_library
+from ctc.bindings._loss_library import LossOptions, TargetLabels
 from ctc.loss import ctc_loss
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}

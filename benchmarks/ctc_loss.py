@@ -20,9 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from common.benchmark import Timings, append_row, spread
-from ctc._loss_library import LossOptions, TargetLabels, run
+from ctc.bindings._loss_library import LossOptions, TargetLabels, run
 from ctc.loss import ctc_loss
-from ctc.memory import GradientPool
+from ctc.loss.memory import GradientPool
 
 SMALL = [(150, 40, 28, batch) for batch in (1, 16, 32, 64, 128)]
 LARGE = [(150, 20, 5000, batch) for batch in (1, 16, 32, 64, 128)]

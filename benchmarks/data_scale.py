@@ -156,15 +156,15 @@ class Looking(SpeechDataset):
         return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:")) / 1024
 
 
-class Said(NamedTuple):
+class WorkerReport(NamedTuple):
     """What a worker says, as a batch."""
 
     mib: float
     failures: tuple[Any, ...] = ()
 
 
-def said(found: list[float]) -> Said:
-    return Said(found[0])
+def said(found: list[float]) -> WorkerReport:
+    return WorkerReport(found[0])
 
 
 def many(path: Path, corpus: Path, count: int) -> Path:

@@ -22,7 +22,7 @@ from common.devices.precision import Precision
 from ctc.ngram import estimate
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.network import AttentionDecoder
-from fastconformer.attention.search import Heard, Result, SearchOptions, Wish, decode
+from fastconformer.attention.search import AttentionMemory, Result, SearchOptions, Wish, decode
 from fastconformer.attention.step import Steps, TorchStep
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.weights import DecoderWeights
@@ -88,7 +88,7 @@ def search_sides(cfg: AttentionConfig, precision: Precision, device: torch.devic
 
 
 @torch.inference_mode()
-def searched(steps: Steps, wishes: list[tuple[Wish, Heard]]) -> list[Result]:
+def searched(steps: Steps, wishes: list[tuple[Wish, AttentionMemory]]) -> list[Result]:
     """The texts of a step that is lent."""
     with steps.lent() as step:
         return decode(step, wishes, SearchOptions())

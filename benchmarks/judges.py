@@ -21,7 +21,7 @@ RATE = 16_000
 INSTALL = "pip install -r requirements-judges.txt"
 
 
-class Clip(NamedTuple):
+class JudgedClip(NamedTuple):
     """Something said: samples at `rate`, its words, and the recording of the same words where there is one."""
 
     samples_N: np.ndarray
@@ -35,7 +35,7 @@ class Judge(NamedTuple):
 
     name: str
     packages: tuple[str, ...]
-    judge: Callable[[Sequence[Clip], Sequence[Clip]], float]
+    judge: Callable[[Sequence[JudgedClip], Sequence[JudgedClip]], float]
     needs_reference: bool = False
 
 
@@ -56,41 +56,41 @@ def is_there(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def dnsmos(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+def dnsmos(clips: Sequence[JudgedClip], _: Sequence[JudgedClip]) -> float:
     """Mean opinion score, 1 to 5, of a network trained on listeners' (DNSMOS P.835 overall, Reddy et al. 2022)."""
     module = importlib.import_module("speechmos.dnsmos")
     return _mean(module.run(_heard(clip, peak=0.99), RATE, return_df=False)["ovrl_mos"] for clip in clips)
 
 
-def pesq(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+def pesq(clips: Sequence[JudgedClip], _: Sequence[JudgedClip]) -> float:
     """Wide-band PESQ (ITU-T P.862.2) against the recordings, 1 to 4.64."""
     module = importlib.import_module("pesq")
     return _mean(module.pesq(RATE, *_pair(clip), "wb") for clip in clips)
 
 
-def stoi(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+def stoi(clips: Sequence[JudgedClip], _: Sequence[JudgedClip]) -> float:
     """Short-time objective intelligibility (Taal et al. 2011) against the recordings, up to 1."""
     module = importlib.import_module("pystoi")
     return _mean(module.stoi(*_pair(clip), RATE) for clip in clips)
 
 
-def wer_percent(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+def wer_percent(clips: Sequence[JudgedClip], _: Sequence[JudgedClip]) -> float:
     """Words that pocketsphinx, with its model of English, hears wrongly, in percent of those said."""
     errors_C, words_C = misheard(clips).T
     return 100 * float(errors_C.sum() / words_C.sum())
 
 
-def wer_low(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+def wer_low(clips: Sequence[JudgedClip], _: Sequence[JudgedClip]) -> float:
     """Lower end of the 95 % interval of `wer_percent`, of clips drawn anew from these."""
     return _interval(misheard(clips))[0]
 
 
-def wer_high(clips: Sequence[Clip], _: Sequence[Clip]) -> float:
+def wer_high(clips: Sequence[JudgedClip], _: Sequence[JudgedClip]) -> float:
     """Its upper end."""
     return _interval(misheard(clips))[1]
 
 
-def wer_difference(clips: Sequence[Clip], others: Sequence[Clip]) -> tuple[float, float, float]:
+def wer_difference(clips: Sequence[JudgedClip], others: Sequence[JudgedClip]) -> tuple[float, float, float]:
     """How many more words are misheard of `clips` than of others that say the same, in percent of those said, and the
     95 % interval of clips drawn anew, both of a pair together."""
     ours_C2, theirs_C2 = misheard(clips), misheard(others)
@@ -98,7 +98,7 @@ def wer_difference(clips: Sequence[Clip], others: Sequence[Clip]) -> tuple[float
     return 100 * float(more_C2[:, 0].sum() / more_C2[:, 1].sum()), *_interval(more_C2)
 
 
-def misheard(clips: Sequence[Clip]) -> np.ndarray:
+def misheard(clips: Sequence[JudgedClip]) -> np.ndarray:
     """[clips, 2] words that pocketsphinx hears wrongly, and words that are said."""
     counted = [word_errors([plain_words(clip.text)], [recognised(clip)]) for clip in clips]
     return np.array([(count.errors, count.length) for count in counted], float)
@@ -112,7 +112,7 @@ def _interval(counts_C2: np.ndarray, draws: int = 10_000) -> tuple[float, float]
     return float(low), float(high)
 
 
-def likeness(clips: Sequence[Clip], reader: Sequence[Clip]) -> float:
+def likeness(clips: Sequence[JudgedClip], reader: Sequence[JudgedClip]) -> float:
     """Cosine of the speaker's embedding (resemblyzer, GE2E) with the mean one of other recordings of the reader."""
     mean_E = np.mean([_embedding(clip) for clip in reader], axis=0)
     return _mean(float(_embedding(clip) @ mean_E) / float(np.linalg.norm(mean_E)) for clip in clips)
@@ -129,7 +129,7 @@ JUDGES = (
 )
 
 
-def world(clip: Clip) -> np.ndarray:
+def world(clip: JudgedClip) -> np.ndarray:
     """The clip said again by WORLD (Morise et al. 2016): Harvest, CheapTrick, D4C, synthesis, as `pyworld` has them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it imports pkg_resources
@@ -141,7 +141,7 @@ def world(clip: Clip) -> np.ndarray:
     return module.synthesize(pitch_T, envelope, aperiodicity, clip.rate)[: len(samples_N)].astype(np.float32)
 
 
-def recognised(clip: Clip) -> str:
+def recognised(clip: JudgedClip) -> str:
     """What pocketsphinx hears."""
     return _recognised(_pcm(clip))
 
@@ -156,7 +156,7 @@ def _recognised(pcm: bytes) -> str:
     return said.hypstr if said is not None else ""
 
 
-def word_starts(clip: Clip, words: Sequence[str]) -> list[float] | None:
+def word_starts(clip: JudgedClip, words: Sequence[str]) -> list[float] | None:
     """Where each of `words` starts, in seconds, by pocketsphinx's forced alignment; None where it cannot align them."""
     decoder = _aligner()
     if not words or any(decoder.lookup_word(word) is None for word in words):
@@ -193,20 +193,20 @@ def _encoder() -> Any:
         return importlib.import_module("resemblyzer").VoiceEncoder("cpu", verbose=False)
 
 
-def _embedding(clip: Clip) -> np.ndarray:
+def _embedding(clip: JudgedClip) -> np.ndarray:
     encoder = _encoder()
     heard_N = importlib.import_module("resemblyzer").preprocess_wav(_heard(clip))
     return encoder.embed_utterance(heard_N)
 
 
-def _heard(clip: Clip, peak: float = 0.0) -> np.ndarray:
+def _heard(clip: JudgedClip, peak: float = 0.0) -> np.ndarray:
     samples_N = waveform.resample(clip.samples_N, clip.rate, RATE).astype(np.float32)
     if peak and np.abs(samples_N).max() > peak:
         samples_N = samples_N * (peak / np.abs(samples_N).max())
     return samples_N
 
 
-def _pair(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
+def _pair(clip: JudgedClip) -> tuple[np.ndarray, np.ndarray]:
     assert clip.reference_N is not None
     reference_N = waveform.resample(clip.reference_N, clip.rate, RATE).astype(np.float32)
     heard_N = _heard(clip)
@@ -214,7 +214,7 @@ def _pair(clip: Clip) -> tuple[np.ndarray, np.ndarray]:
     return reference_N[:common], heard_N[:common]
 
 
-def _pcm(clip: Clip) -> bytes:
+def _pcm(clip: JudgedClip) -> bytes:
     return (_heard(clip, peak=0.99) * 32767).astype("<i2").tobytes()
 
 

@@ -41,7 +41,7 @@ BEFORE = {"2.": "1.", "3.": "2.", "4.": "3.", "5.": "3.", "6.": "5."}
 """The step that each adds one thing to."""
 
 
-class Heard(NamedTuple):
+class Emissions(NamedTuple):
     """What the network makes of a set of utterances: batched by padding, B utterances of S frames and V labels."""
 
     references: list[str]
@@ -62,7 +62,7 @@ class Lists(NamedTuple):
         return 100 * word_errors(references, [own[0].text if own else "" for own in self.candidates]).rate
 
 
-def hear(asr: Recognizer, utterances: list[Utterance], snr: float) -> Heard:
+def hear(asr: Recognizer, utterances: list[Utterance], snr: float) -> Emissions:
     """Log-probabilities of `utterances` in white noise, `snr` dB below the power of each."""
     draw = np.random.default_rng(0)
     recordings = []
@@ -76,10 +76,10 @@ def hear(asr: Recognizer, utterances: list[Utterance], snr: float) -> Heard:
     found = [score for score in scores if score is not None]
     log_probs_BSV = torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
     frames_B = torch.tensor([len(score) for score in found])
-    return Heard([u.text for u in utterances], log_probs_BSV, frames_B, milliseconds)
+    return Emissions([u.text for u in utterances], log_probs_BSV, frames_B, milliseconds)
 
 
-def best_paths(heard: Heard, asr: Recognizer) -> Lists:
+def best_paths(heard: Emissions, asr: Recognizer) -> Lists:
     """The text of the best path of every utterance."""
     start = time.process_time()
     found = ctc.greedy(heard.log_probs_BSV, heard.frames_B, blank=asr.vocabulary.blank)
@@ -87,7 +87,7 @@ def best_paths(heard: Heard, asr: Recognizer) -> Lists:
     return Lists([[Candidate(text, 0.0)] for text in texts], _since(start, heard))
 
 
-def searched(heard: Heard, asr: Recognizer, scorer: ctc.Scorer | None, *, n_best: int = 1) -> Lists:
+def searched(heard: Emissions, asr: Recognizer, scorer: ctc.Scorer | None, *, n_best: int = 1) -> Lists:
     """Up to `n_best` texts of every utterance that a beam search finds."""
     start = time.process_time()
     options = ctc.BeamOptions(beam=BEAM, n_best=n_best)
@@ -119,7 +119,7 @@ def scorer_of(
     return ctc.Scorer(asr.config.model.labels, model=model, words=lexicon, options=options)
 
 
-def tuned(asr: Recognizer, model: ctc.BackoffModel, lexicon: list[str] | None, heard: Heard) -> tuple[float, float]:
+def tuned(asr: Recognizer, model: ctc.BackoffModel, lexicon: list[str] | None, heard: Emissions) -> tuple[float, float]:
     """(weight, word bonus) with the fewest errors; of equals the smallest."""
 
     def errors(pair: tuple[float, float]) -> float:
@@ -132,12 +132,12 @@ def _text(asr: Recognizer, labels: list[int]) -> str:
     return " ".join(asr.vocabulary.decode(labels).split())
 
 
-def _since(start: float, heard: Heard) -> float:
+def _since(start: float, heard: Emissions) -> float:
     return 1000 * (time.process_time() - start) / len(heard.references)
 
 
 def steps(
-    asr: Recognizer, causal: CausalModel, texts: list[str], tune: Heard, test: Heard, *, order: int, n_best: int
+    asr: Recognizer, causal: CausalModel, texts: list[str], tune: Emissions, test: Emissions, *, order: int, n_best: int
 ) -> dict[str, tuple[Lists, dict[str, Any]]]:
     """What each step of decoding makes of `test`, and the weights that `tune` gave it."""
     model = estimate([text.split() for text in texts], order=order)

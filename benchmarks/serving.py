@@ -21,7 +21,7 @@ from benchmarks.serving_soak import clips_of, running
 from common import config
 from common.benchmark import append_row
 from common.data.manifest import Utterance
-from common.recognition.inputs import find_recordings
+from common.recognition.sources.inputs import find_recordings
 from trt.client.asking import ServerError, percentile
 from trt.client.measuring import (
     ClientClip,

@@ -33,7 +33,7 @@ from benchmarks.serving_attacks import ATTACKS, attack
 from common import config
 from common.audio import waveform
 from common.benchmark import append_row
-from common.recognition.inputs import find_recordings
+from common.recognition.sources.inputs import find_recordings
 from trt.client.asking import ServerError, content_of, percentile
 from trt.client.measuring import ClientClip, ClientMeasurement, measure
 from trt.serving.admission.limits import TRIM_SECONDS, Limits

@@ -30,7 +30,7 @@ from common.audio import waveform
 from common.benchmark import append_row
 from common.data.manifest import Utterance, read_sources
 from common.recognition.metrics import word_errors
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
 from trt.client.asking import Server
 from trt.serving.models import Ears, load_ears
 from trt.serving.streams.live import Captions

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.columns import TABLES
-from benchmarks.summary import LINES, Line
+from benchmarks.summary import LINES, SummaryLine
 from benchmarks.table import Table
 from common.benchmark import RESULTS, newest, read_rows
 
@@ -166,7 +166,7 @@ def summary(folder: Path) -> str:
     return _markdown(lines)
 
 
-def _ratios(line: Line, rows: Iterable[Row]) -> Iterator[tuple[Row, float]]:
+def _ratios(line: SummaryLine, rows: Iterable[Row]) -> Iterator[tuple[Row, float]]:
     """The rows that are meant, one of each machine, and how many times as fast they are."""
     rows = list(rows)
     for row in rows:

@@ -25,7 +25,7 @@ from common.benchmark import append_row
 from common.data.manifest import Utterance, read_sources
 from common.devices.precision import Precision
 from common.recognition.metrics import word_errors
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
 from common.text.normalize import normalize_english
 from fastconformer.recognizer import Head
 

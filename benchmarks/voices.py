@@ -27,7 +27,7 @@ from torch import Tensor
 
 import fastpitch
 from benchmarks import judges
-from benchmarks.judges import JUDGES, Clip, Judge
+from benchmarks.judges import JUDGES, Judge, JudgedClip
 from common import config
 from common.audio import waveform
 from common.benchmark import append_row
@@ -40,7 +40,7 @@ from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 
 READER_CLIPS = 20
 COPY, SPEECH = "copy synthesis", "speech"
-Say = Callable[[Clip], np.ndarray]  # what a side makes of a recording, or of its text
+Say = Callable[[JudgedClip], np.ndarray]  # what a side makes of a recording, or of its text
 
 
 class Verdicts(NamedTuple):
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Verdicts]:
     for part, source, sides in parts:
         named = f"{part}, {options.voice}" if options.voice else part
         clips = recordings(lines(options.root, source))
-        spoken: dict[str, Said] = {}
+        spoken: dict[str, SynthesizedClips] = {}
         for side, say in sides.items():
             if not options.sides or side in options.sides:
                 spoken[side] = said(say, clips)
@@ -102,10 +102,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-class Said(NamedTuple):
+class SynthesizedClips(NamedTuple):
     """Clips of a side, and the seconds of processor time that they took."""
 
-    clips: list[Clip]
+    clips: list[JudgedClip]
     seconds: float
 
 
@@ -113,7 +113,7 @@ def copy_sides(vocoders: dict[str, str]) -> dict[str, Say]:
     """What says recordings again, by name; WORLD where pyworld is there."""
     log_mel = LogMel(TTS).eval()
 
-    def mel(clip: Clip) -> Tensor:
+    def mel(clip: JudgedClip) -> Tensor:
         samples_N = torch.from_numpy(clip.samples_N)
         return log_mel(samples_N[None], torch.tensor([len(samples_N)])).features_BFT
 
@@ -146,7 +146,7 @@ def speech_sides(path: str | None, vocoders: dict[str, str]) -> dict[str, Say]:
     return sides
 
 
-def said(say: Say, clips: Sequence[Clip]) -> Said:
+def said(say: Say, clips: Sequence[JudgedClip]) -> SynthesizedClips:
     """All `clips` by one side, in 16 bits as files have them, with the recordings as reference."""
     start, made = time.process_time(), []
     for clip in clips:
@@ -154,10 +154,14 @@ def said(say: Say, clips: Sequence[Clip]) -> Said:
     took = time.process_time() - start
     rounded = [sound.to_int16(samples_N).astype(np.float32) / 2**15 for samples_N in made]
     pairs = zip(rounded, clips, strict=True)
-    return Said([Clip(samples_N, clip.rate, clip.text, clip.samples_N) for samples_N, clip in pairs], took)
+    return SynthesizedClips(
+        [JudgedClip(samples_N, clip.rate, clip.text, clip.samples_N) for samples_N, clip in pairs], took
+    )
 
 
-def judged(part: str, side: str, spoken: Said, found: Sequence[Judge], reader: Sequence[Clip]) -> Verdicts:
+def judged(
+    part: str, side: str, spoken: SynthesizedClips, found: Sequence[Judge], reader: Sequence[JudgedClip]
+) -> Verdicts:
     """A row: all judges' verdicts, those that need the recording in copy synthesis alone."""
     seconds = sum(len(clip.samples_N) / clip.rate for clip in spoken.clips)
     row: dict[str, float | int | str] = {"part": part, "side": side, "clips": len(spoken.clips)}
@@ -174,7 +178,7 @@ def judged(part: str, side: str, spoken: Said, found: Sequence[Judge], reader: S
     return Verdicts(side, row)
 
 
-def compared(spoken: dict[str, Said]) -> None:
+def compared(spoken: dict[str, SynthesizedClips]) -> None:
     """Prints how many more words are misheard of each side than of each other."""
     for (one, ours), (other, theirs) in itertools.combinations(reversed(spoken.items()), 2):
         more, low, high = judges.wer_difference(ours.clips, theirs.clips)
@@ -186,18 +190,18 @@ def lines(root: Path, path: Path | None) -> list[Utterance]:
     return [] if path is None else read_sources([str(path.absolute())], root=root, training=False).utterances
 
 
-def recordings(utterances: Sequence[Utterance]) -> list[Clip]:
+def recordings(utterances: Sequence[Utterance]) -> list[JudgedClip]:
     """The recordings at the rate of mel spectrograms."""
     rate = TTS.sample_rate
-    return [Clip(waveform.read(each.audio, sample_rate=rate).samples, rate, each.text) for each in utterances]
+    return [JudgedClip(waveform.read(each.audio, sample_rate=rate).samples, rate, each.text) for each in utterances]
 
 
-def others(root: Path, heard: Sequence[Utterance]) -> list[Clip]:
+def others(root: Path, heard: Sequence[Utterance]) -> list[JudgedClip]:
     """Recordings below `root` that nobody is judged on, taken evenly."""
     names = {Path(str(each.audio)).name for each in heard}
     paths = [path for path in sorted((root / "wavs").glob("*.wav")) if path.name not in names]
     chosen = paths[:: max(1, len(paths) // READER_CLIPS)][:READER_CLIPS]
-    return [Clip(waveform.read(path, sample_rate=TTS.sample_rate).samples, TTS.sample_rate) for path in chosen]
+    return [JudgedClip(waveform.read(path, sample_rate=TTS.sample_rate).samples, TTS.sample_rate) for path in chosen]
 
 
 if __name__ == "__main__":

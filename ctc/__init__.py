@@ -8,31 +8,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ctc import _interruption as _interruption
-from ctc._library import SlowPathWarning, include_dir, library_file
+from ctc.bindings._library import SlowPathWarning, include_dir, library_file
 
 try:
-    from ctc.alignment import Alignment, WordSpan, align, word_spans
-    from ctc.arpa import SPACE, BackoffModel, read_arpa, write_arpa
-    from ctc.beam import BeamOptions, Hypothesis, beam_search
-    from ctc.compiled import NgramModel, compile_model, read_model, write_model
-    from ctc.greedy import Decoded, greedy
-    from ctc.scorer import Scorer, ScorerOptions
-    from ctc.segmentation import Segment, SegmentOptions, segment
-    from ctc.spelling import label_texts
-    from ctc.stream import BeamStream, Labels
+    from ctc.alignment.align import Alignment, WordSpan, align, word_spans
+    from ctc.alignment.segmentation import Segment, SegmentOptions, segment
+    from ctc.decoding.beam import BeamOptions, Hypothesis, beam_search
+    from ctc.decoding.greedy import Decoded, greedy
+    from ctc.decoding.stream import BeamStream, Labels
+    from ctc.language_models.arpa import SPACE, BackoffModel, read_arpa, write_arpa
+    from ctc.language_models.compiled import NgramModel, compile_model, read_model, write_model
+    from ctc.language_models.scorer import Scorer, ScorerOptions
+    from ctc.language_models.spelling import label_texts
 except ModuleNotFoundError as missing:  # where wheels are built, and for those who want the C library alone
     if missing.name != "numpy":
         raise
 
 if TYPE_CHECKING:
-    from ctc.loss import CTCLoss, ctc_loss
-    from ctc.memory import GradientPool
-    from ctc.monotonic import monotonic_alignment
+    from ctc.alignment.monotonic import monotonic_alignment
+    from ctc.loss import CTCLoss, GradientPool, ctc_loss
 
 _OF_TORCH = {
-    "loss": ("CTCLoss", "ctc_loss"),
-    "memory": ("GradientPool",),
-    "monotonic": ("monotonic_alignment",),
+    "loss": ("CTCLoss", "GradientPool", "ctc_loss"),
+    "alignment.monotonic": ("monotonic_alignment",),
 }
 
 

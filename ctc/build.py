@@ -3,7 +3,7 @@
 `ctc/native` says what is compiled how. `--cuda all` compiles the kernels for all GPUs ahead of their first use.
 """
 
-from ctc._library import LIBRARY
+from ctc.bindings._library import LIBRARY
 from ctc.native import command_line
 
 if __name__ == "__main__":

@@ -21,10 +21,21 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ctc import packings
 from ctc._interruption import EndedByTheUser
-from ctc.arpa import END, IMPOSSIBLE, SPACE, START, UNKNOWN, ArpaError, BackoffModel, Level, read_arpa, write_arpa
-from ctc.compiled import compile_model, write_model
+from ctc.language_models import packings
+from ctc.language_models.arpa import (
+    END,
+    IMPOSSIBLE,
+    SPACE,
+    START,
+    UNKNOWN,
+    ArpaError,
+    BackoffModel,
+    Level,
+    read_arpa,
+    write_arpa,
+)
+from ctc.language_models.compiled import compile_model, write_model
 
 # Where a text is too small or too regular for the formula (Heafield et al. 2013 use the same).
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)

@@ -11,7 +11,7 @@ if not hasattr(common, "starting"):  # somebody else's, found before that of the
 from fastconformer.hypotheses import PieceHypothesis
 
 if TYPE_CHECKING:
-    from common.recognition.transcripts import Transcript, Word
+    from common.recognition.output.transcripts import Transcript, Word
     from fastconformer.hearing.sessions import Session, Update
     from fastconformer.hearing.streaming import Pool
     from fastconformer.recognizer import Recognizer, load
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
 
 _MODULES = {
-    "common.recognition.transcripts": ("Transcript", "Word"),
+    "common.recognition.output.transcripts": ("Transcript", "Word"),
     "fastconformer.transducer.decoder": ("Decoder", "DecoderOptions", "DecoderState"),
     "fastconformer.transducer.loss.fused_loss": ("joint_loss",),
     "fastconformer.transducer.loss.losses": ("rnnt_loss", "tdt_loss"),

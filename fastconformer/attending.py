@@ -17,7 +17,7 @@ from torch import Tensor
 
 from common.devices.precision import Precision
 from common.features import LogMelConfig
-from common.recognition.tensors import padded
+from common.recognition.cutting.tensors import padded
 from common.runs.checkpoint import CheckpointError
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.objective import smoothed_cross_entropy

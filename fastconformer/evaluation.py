@@ -18,8 +18,8 @@ from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError, read_sources
 from common.devices import distributed
 from common.devices.precision import Precision
-from common.recognition import writing
 from common.recognition.decoding import DecodingOptions
+from common.recognition.output import writing
 from common.recognition.scoring import Evaluation, EvaluationError, report
 from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from common.recognition.recordings import Recording
-from common.recognition.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from common.recognition.output.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from common.recognition.sources.recordings import Recording
 from common.text.pieces import Pieces
 
 

@@ -15,10 +15,10 @@ from tyro.conf import Positional, arg
 from common import config
 from common.devices import distributed
 from common.devices.fastest import Choice
-from common.recognition import sharding
-from common.recognition.recordings import Source
+from common.recognition.output import sharding
+from common.recognition.output.transcripts import Transcript
+from common.recognition.sources.recordings import Source
 from common.recognition.transcribing import status, write_all
-from common.recognition.transcripts import Transcript
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer

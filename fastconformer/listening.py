@@ -13,7 +13,7 @@ from common.audio.silence import Keep
 from common.convolution import owned
 from common.devices.precision import Precision, float32_math
 from common.features import Features, LogMel, LogMelConfig
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_heard
+from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_heard
 from common.text.pieces import Pieces
 from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.fused import cast, fuse

@@ -13,12 +13,12 @@ from tyro.conf import Positional, arg
 import ctc
 from common import config
 from common.config import ConfigError
-from common.recognition import writing
+from common.recognition.output import writing
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces
 from common.text.vocabulary import VocabularyError
+from ctc.language_models.packings import lines_of
 from ctc.ngram import estimate, on_disk, output_of
-from ctc.packings import lines_of
 from fastconformer.checkpoints.reading import read_model
 
 

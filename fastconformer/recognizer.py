@@ -21,12 +21,12 @@ from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import Precision
 from common.features import LogMel, LogMelConfig
-from common.recognition.chunks import AudioChunk
+from common.recognition.cutting.chunks import AudioChunk
+from common.recognition.cutting.tensors import padded, side_by_side
 from common.recognition.decoding import DecodingOptions
+from common.recognition.output.transcripts import Transcript, Word
 from common.recognition.recognizer import OnError
-from common.recognition.recordings import Recording, Source, read_ahead
-from common.recognition.tensors import padded, side_by_side
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.sources.recordings import Recording, Source, read_ahead
 from common.runs import checkpoint
 from common.text.pieces import Pieces
 from fastconformer.attending import AttentionRecognizer

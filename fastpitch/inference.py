@@ -27,7 +27,7 @@ from common.audio.waveform import AudioError
 from common.config import ConfigError
 from common.devices.fastest import Choice
 from common.features import LogMel
-from common.recognition import writing
+from common.recognition.output import writing
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from common.text import pronounce

@@ -17,7 +17,7 @@ from common.data.loading import SpeechDataset
 from common.data.manifest import ManifestError
 from common.devices import distributed
 from common.devices.precision import InferencePrecision
-from common.recognition import writing
+from common.recognition.output import writing
 from common.recognition.scoring import EvaluationError, report
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language

@@ -18,9 +18,9 @@ from tyro.conf import Positional, arg
 from common import config
 from common.devices import distributed
 from common.devices.fastest import Choice
-from common.recognition import sharding
+from common.recognition.output import sharding
+from common.recognition.output.writing import tell
 from common.recognition.transcribing import TranscriptionConfig, status, write_all
-from common.recognition.writing import tell
 from common.runs.checkpoint import CheckpointError
 from jasper import data
 from jasper.config import Config

@@ -18,12 +18,12 @@ from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
 from common.features import Features, LogMel, LogMelConfig
-from common.recognition.chunks import AudioChunk, chunks
+from common.recognition.cutting.chunks import AudioChunk, chunks
+from common.recognition.cutting.tensors import in_batches, padded, transcripts
 from common.recognition.decoding import CTCDecoder, DecodingOptions
+from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.recognition.tensors import in_batches, padded, transcripts
-from common.recognition.transcripts import Transcript
+from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.runs import checkpoint
 from jasper import data
 from jasper.checkpoints import reading

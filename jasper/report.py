@@ -26,10 +26,10 @@ from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance
 from common.devices import distributed
 from common.features import LogMel
-from common.recognition import writing
 from common.recognition.metrics import ErrorCount, align_words, word_errors
+from common.recognition.output import writing
+from common.recognition.output.transcripts import Transcript
 from common.recognition.scoring import Evaluation
-from common.recognition.transcripts import Transcript
 from common.runs.checkpoint import CheckpointError
 from common.runs.logging import read_events
 from common.runs.report_page import to_flac, to_png

@@ -17,10 +17,10 @@ from tyro.conf import Positional, arg
 
 from common import benchmark, config
 from common.benchmark import RESULTS
-from common.recognition.inputs import find_recordings
 from common.recognition.metrics import word_errors
-from common.recognition.recordings import read_ahead, read_heard
-from common.recognition.writing import tell
+from common.recognition.output.writing import tell
+from common.recognition.sources.inputs import find_recordings
+from common.recognition.sources.recordings import read_ahead, read_heard
 from common.text.language import Language, Spelling
 from trt.facts import ModelError
 from trt.quantisation.reduced import noisy

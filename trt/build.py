@@ -16,7 +16,7 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.files.atomic import write_text, written_whole
-from common.recognition.writing import check_file, tell
+from common.recognition.output.writing import check_file, tell
 from trt.engines.building import EngineError, Precision, build, description
 
 

@@ -20,7 +20,7 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.files.atomic import write_text
-from common.recognition.writing import tell
+from common.recognition.output.writing import tell
 from trt.facts import ModelError
 from trt.runtime.recognizer import NEEDED, OnnxModel
 from trt.serving.triton.pbtxt import Block, Enum, text_of, validated

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from common import config
-from common.recognition import sharding
+from common.recognition.output import sharding
 from common.recognition.transcribing import status, write_all
 from common.text.vocabulary import Language
 from fastconformer.hearing.asking import AskingConfig

@@ -29,7 +29,7 @@ from tyro.conf import arg
 from common import config
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
-from common.recognition.writing import tell
+from common.recognition.output.writing import tell
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
 from trt.facts import ModelError

@@ -17,8 +17,8 @@ from tyro.conf import Positional, arg
 from common import config
 from common.audio import waveform
 from common.audio.waveform import AudioError
-from common.recognition import writing
-from common.recognition.writing import tell
+from common.recognition.output import writing
+from common.recognition.output.writing import tell
 from fastpitch.front.control import Control, ControlError
 from fastpitch.front.inputs import find_phrases, written_anew
 from fastpitch.front.phrases import Phrase

@@ -156,7 +156,7 @@ def graph(model: Model) -> ExportGraph:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportConfig:
+class CheckpointExportConfig:
     """A model, the format that it is written in, and where to."""
 
     checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
@@ -173,7 +173,7 @@ class ExportConfig:
     """Language of a Hugging Face model with adapters (MMS)."""
 
 
-def main(cfg: ExportConfig) -> None:
+def main(cfg: CheckpointExportConfig) -> None:
     """Writes the model as `cfg` says. Raises CheckpointError and ConfigError."""
     read = huggingface.folder_of(cfg.checkpoint) or cfg.checkpoint
     if cfg.output.exists() and read.exists() and read.samefile(cfg.output):
@@ -199,4 +199,4 @@ def main(cfg: ExportConfig) -> None:
 
 
 if __name__ == "__main__":
-    config.run(main, ExportConfig, __doc__, CheckpointError, OSError)
+    config.run(main, CheckpointExportConfig, __doc__, CheckpointError, OSError)

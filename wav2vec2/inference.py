@@ -26,11 +26,11 @@ from common.config import ConfigError
 from common.devices import distributed
 from common.devices.distributed import World
 from common.devices.fastest import Choice
-from common.recognition import sharding, writing
-from common.recognition.inputs import FoundRecordings, InputRecording
+from common.recognition.output import sharding, writing
+from common.recognition.output.transcripts import Transcript
+from common.recognition.output.writing import tell
+from common.recognition.sources.inputs import FoundRecordings, InputRecording
 from common.recognition.transcribing import TranscriptionConfig, in_order, share, status, write_all
-from common.recognition.transcripts import Transcript
-from common.recognition.writing import tell
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from wav2vec2.corpus.letters import Letters, read_dictionary

@@ -15,12 +15,12 @@ from common.audio.waveform import AudioError
 from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import Precision, cast_for_inference, float32_math
-from common.recognition.chunks import AudioChunk, chunks
+from common.recognition.cutting.chunks import AudioChunk, chunks
+from common.recognition.cutting.tensors import in_batches, padded, transcripts
 from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite
+from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
-from common.recognition.tensors import in_batches, padded, transcripts
-from common.recognition.transcripts import Transcript
+from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from common.text.vocabulary import is_special

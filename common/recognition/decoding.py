@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 import ctc
 from common.ahead import in_threads
 from common.config import ConfigError
-from common.recognition.joining import Joined, Part
-from common.recognition.recordings import Recording
-from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
+from common.recognition.output.joining import Joined, Part
+from common.recognition.output.transcripts import Letter, Reading, Transcript, transcript_of, words_in
+from common.recognition.sources.recordings import Recording
 from common.text.vocabulary import is_special
-from ctc.arpa import ArpaError
+from ctc.language_models.arpa import ArpaError
 
 if TYPE_CHECKING:  # its module needs torch
     from common.devices.precision import InferencePrecision

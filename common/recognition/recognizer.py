@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Protocol
 
 from common.recognition.decoding import DecodingOptions
-from common.recognition.recordings import Source
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
+from common.recognition.sources.recordings import Source
 
 OnError = Literal["stop", "skip"]
 

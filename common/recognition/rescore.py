@@ -14,7 +14,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from common import config
-from common.recognition import writing
+from common.recognition.output import writing
 from common.recognition.rescoring import CausalModel, candidates_of, read_lists, rescored, with_log_probs
 
 

@@ -17,8 +17,8 @@ from common.data.manifest import Utterance, Utterances
 from common.devices.distributed import World
 from common.devices.precision import InferencePrecision
 from common.files.atomic import write_text
-from common.recognition import writing
 from common.recognition.metrics import ErrorCount, character_errors, word_errors
+from common.recognition.output import writing
 
 
 class Evaluation(NamedTuple):

@@ -13,8 +13,8 @@ from common.data.manifest import Utterance, Utterances
 from common.devices.distributed import World
 from common.text.language import Spelling
 from common.training.state import TrainingError
-from ctc.alignment import frames_needed as labels_need
-from ctc.reference import frames_needed
+from ctc.alignment.align import frames_needed as labels_need
+from ctc.loss.reference import frames_needed
 
 ROUNDED_SECONDS = 0.005  # by which a duration in a manifest may be less than that of the recording
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from tyro.conf import Positional, arg
 
-from common.recognition import sharding, writing
 from common.recognition.decoding import DecodingOptions
-from common.recognition.inputs import FoundRecordings, InputRecording, find_recordings
 from common.recognition.metrics import word_errors
-from common.recognition.recordings import Source, channel_number, of_channel
-from common.recognition.transcripts import Transcript
-from common.recognition.writing import Format, tell
+from common.recognition.output import sharding, writing
+from common.recognition.output.transcripts import Transcript
+from common.recognition.output.writing import Format, tell
+from common.recognition.sources.inputs import FoundRecordings, InputRecording, find_recordings
+from common.recognition.sources.recordings import Source, channel_number, of_channel
 
 if TYPE_CHECKING:  # a runtime without torch transcribes too
     from common.devices.distributed import World

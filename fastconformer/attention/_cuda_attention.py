@@ -34,7 +34,7 @@ def to_slots(query_NHW: Tensor, counts_N: Tensor, store: Tensor, slots_NR: Tenso
 
 
 def to_frames(query_NHW: Tensor, counts_N: Tensor, places_N: Tensor, layer: int) -> Tensor:
-    """[N, H x W]: attention to counts_N frames, whose keys and values (see `Heard`) lie at the addresses places_N."""
+    """[N, H x W]: attention to counts_N frames, whose keys and values (`AttentionMemory`) lie at places_N."""
     return _attended(query_NHW, counts_N, None, None, 0, places_N.data_ptr(), places_N.stride(0), layer)
 
 

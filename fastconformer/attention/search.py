@@ -29,7 +29,7 @@ BAD = frozenset({LOOP, LIMIT})
 SPARE = 16  # candidates of a row that a language model chooses from, at least
 
 
-class Heard(NamedTuple):
+class AttentionMemory(NamedTuple):
     """Keys and values [layers, 2, H, S, D / H] of the frames of a recording; arrays are contiguous float32."""
 
     keys_values: Any
@@ -41,7 +41,7 @@ class CachedToken(NamedTuple):
     label: int
     at: int
     slots: list[int]
-    heard: Heard
+    heard: AttentionMemory
 
 
 class Best(NamedTuple):
@@ -144,7 +144,7 @@ class _Sequence:
 
 
 def decode(
-    step: DecoderStep, wishes: Sequence[tuple[Wish, Heard]], options: SearchOptions, *, rows: int = 32
+    step: DecoderStep, wishes: Sequence[tuple[Wish, AttentionMemory]], options: SearchOptions, *, rows: int = 32
 ) -> list[Result]:
     """The texts of each recording; `rows` sequences at most are computed at once, and those of one recording."""
     waiting = deque(_Search(step, wish, heard, options) for wish, heard in wishes)
@@ -171,7 +171,7 @@ def decode(
 class _Search:
     """The search in one recording."""
 
-    def __init__(self, step: DecoderStep, wish: Wish, heard: Heard, options: SearchOptions) -> None:
+    def __init__(self, step: DecoderStep, wish: Wish, heard: AttentionMemory, options: SearchOptions) -> None:
         self.step, self.wish, self.heard, self.options = step, wish, heard, options
         self.blocked: dict[tuple[int, ...], int] = {}
         self.flags: tuple[str, ...] = ()

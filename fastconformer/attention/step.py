@@ -31,7 +31,7 @@ from fastconformer.attention import _cuda_attention
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.host_step import KINDS, HostDecoder, HostStep, Slots
 from fastconformer.attention.network import AttentionDecoder, DecoderBlock
-from fastconformer.attention.search import Best, CachedToken, DecoderStep, Heard
+from fastconformer.attention.search import AttentionMemory, Best, CachedToken, DecoderStep
 
 ROWS = 32
 """Rows of every product of matrices, so that a row has the same bits in any batch."""
@@ -102,14 +102,14 @@ class Steps:
             with self._lock:
                 self._idle.append(step)
 
-    def hear(self, encoded_SC: Tensor) -> Heard:
+    def hear(self, encoded_SC: Tensor) -> AttentionMemory:
         """What steps need of a recording's frames, after their projection."""
         if self._sound is not None:
             found_SO = self._sound(encoded_SC.float().numpy())
             heads = (self.decoder.cfg.layers, 2, self.decoder.cfg.heads, -1)
-            return Heard(np.ascontiguousarray(np.moveaxis(found_SO.reshape(len(found_SO), *heads), 0, 3)))
+            return AttentionMemory(np.ascontiguousarray(np.moveaxis(found_SO.reshape(len(found_SO), *heads), 0, 3)))
         found = keys_values(self.decoder, encoded_SC)
-        return Heard(found if self._host is None else found.float().numpy())
+        return AttentionMemory(found if self._host is None else found.float().numpy())
 
 
 class Attention(NamedTuple):

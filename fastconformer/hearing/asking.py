@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from common.config import ConfigError
-from common.recognition.recordings import Source
+from common.recognition.output.transcripts import Transcript
+from common.recognition.sources.recordings import Source
 from common.recognition.transcribing import TranscriptionConfig
-from common.recognition.transcripts import Transcript
 from fastconformer.attention.config import DecoderPrecision, Times
 
 if TYPE_CHECKING:

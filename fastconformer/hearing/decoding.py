@@ -15,7 +15,7 @@ from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions, spelled_by
 from common.text.pieces import Pieces
 from fastconformer.attention.pieces import PromptedPieces
-from fastconformer.attention.search import Heard, SearchOptions
+from fastconformer.attention.search import AttentionMemory, SearchOptions
 
 BEAM = 4
 """Sequences that a search keeps where options ask for one and not for how many."""
@@ -31,7 +31,7 @@ class Identified(NamedTuple):
 class HeardFrames(NamedTuple):
     """What a decoder needs of some stretches: keys and values, and how many frames they are of."""
 
-    heard: list[Heard]
+    heard: list[AttentionMemory]
     counts: list[int]
     log_probs: list[np.ndarray]
     """[S, V] by the CTC head, of each; none where there is no such head."""

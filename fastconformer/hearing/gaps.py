@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.recognition.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
+from common.recognition.cutting.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
 from common.text.pieces import Pieces
 from fastconformer.attention.joint import log_likelihood
 from fastconformer.attention.pieces import PromptedPieces

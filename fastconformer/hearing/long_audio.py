@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from common.recognition.chunks import WINDOW, AudioChunk, by_length, long_batches
-from common.recognition.recordings import Recording
+from common.recognition.cutting.chunks import WINDOW, AudioChunk, by_length, long_batches
+from common.recognition.sources.recordings import Recording
 from fastconformer.hypotheses import NOTHING, PieceHypothesis
 
 if TYPE_CHECKING:  # its module needs torch

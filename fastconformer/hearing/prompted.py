@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from common.config import ConfigError
+from common.recognition.cutting.pauses import stretches
 from common.recognition.decoding import DecodingOptions, scorer_of
-from common.recognition.pauses import stretches
+from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError
-from common.recognition.recordings import Recording, Source, read_ahead
-from common.recognition.transcripts import Transcript
+from common.recognition.sources.recordings import Recording, Source, read_ahead
 from fastconformer.attention.config import Times
 from fastconformer.attention.prompt import Wanted
 from fastconformer.attention.search import CachedToken, SearchOptions

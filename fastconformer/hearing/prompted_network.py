@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from common.recognition.pauses import loud_windows
-from common.recognition.recordings import Recording, Source
+from common.recognition.cutting.pauses import loud_windows
+from common.recognition.sources.recordings import Recording, Source
 from common.text.pieces import word_groups
 from fastconformer.attention.config import AttentionConfig, Times
 from fastconformer.attention.joint import CtcPrefixes, JointScorer

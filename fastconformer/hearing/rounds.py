@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from common.devices import memory
-from common.recognition.chunks import WINDOW, by_length
-from common.recognition.pauses import SoundStretch, stretches
-from common.recognition.recordings import Recording, is_silent
-from common.recognition.transcripts import Transcript
+from common.recognition.cutting.chunks import WINDOW, by_length
+from common.recognition.cutting.pauses import SoundStretch, stretches
+from common.recognition.output.transcripts import Transcript
+from common.recognition.sources.recordings import Recording, is_silent
 from fastconformer.attention.config import Times
 from fastconformer.attention.prompt import Wanted
 from fastconformer.hearing.decoding import BEAM, AttentionDecoding, HeardFrames

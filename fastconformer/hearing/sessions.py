@@ -15,8 +15,8 @@ from torch import Tensor
 
 from common.audio.silence import Pauses, StreamPauses
 from common.audio.waveform import INAUDIBLE, AudioError
-from common.recognition.recordings import is_silent
-from common.recognition.transcripts import Word
+from common.recognition.output.transcripts import Word
+from common.recognition.sources.recordings import is_silent
 from fastconformer.hypotheses import NOTHING
 from fastconformer.listening import Listener
 from fastconformer.transducer.decoder_state import DecodingState

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from common.audio.silence import StreamPauses
 from common.devices.precision import float32_math
-from common.recognition.tensors import padded
+from common.recognition.cutting.tensors import padded
 from fastconformer.listening import Listener
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams
 

@@ -32,8 +32,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from common.audio.silence import Cut
-from common.recognition.recordings import Recording
-from common.recognition.transcripts import Word, text_of
+from common.recognition.output.transcripts import Word, text_of
+from common.recognition.sources.recordings import Recording
 from common.text.pieces import word_groups
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.searching import SearchDecoding

@@ -11,9 +11,8 @@ import numpy as np
 
 import ctc
 from common.audio.silence import in_recording
-from common.recognition.pauses import WINDOW_SECONDS, between
-from common.recognition.recordings import Recording
-from common.recognition.transcripts import (
+from common.recognition.cutting.pauses import WINDOW_SECONDS, between
+from common.recognition.output.transcripts import (
     SPACE_SECONDS,
     Alternative,
     Letter,
@@ -22,6 +21,7 @@ from common.recognition.transcripts import (
     best_of,
     words_of_pieces,
 )
+from common.recognition.sources.recordings import Recording
 from common.text.pieces import SPACE, Pieces, is_spoken
 from common.text.vocabulary import VocabularyError
 from fastconformer.attention.pieces import PromptedPieces
@@ -126,7 +126,7 @@ def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) 
 
 
 def without_doubles(parts: Sequence[HeardPart], words: Sequence[list[Word]]) -> list[list[Word]]:
-    """The words that each part gives (`common.recognition.pauses.between`): all of one that has no times of words."""
+    """The words that each part gives (`common.recognition.cutting.pauses.between`): all of one without times."""
     timed = [
         any((word.start, word.end) != (part.at(0.0), part.at(math.inf)) for word in own)
         for part, own in zip(parts, words, strict=True)
@@ -196,7 +196,7 @@ def _are_letters(pieces: Pieces) -> bool:
 
 
 def in_sound(times: Sequence[tuple[float, float]], is_loud_W: np.ndarray) -> list[tuple[float, float]]:
-    """Times of words, in order, moved to where there is sound (`common.recognition.pauses.loud_windows`).
+    """Times of words, in order, moved to where there is sound (`common.recognition.cutting.pauses.loud_windows`).
 
     CTC writes the first label of a word anywhere in the pause before it, and the last one long before its end. A word
     begins with the first sound after its first label, and ends where the next one begins, or where the sound ends

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ctc import Scorer, native
-from ctc.beam import MOST_BEAM
+from ctc.decoding.beam import MOST_BEAM
 from fastconformer.transducer._decoder_library import NativeNetwork, ScorerTables, aligned, functions
 from fastconformer.transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
 from fastconformer.transducer.decoder import check_labels

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import ctc
-from ctc.scorer import State as LanguageState
+from ctc.language_models.scorer import State as LanguageState
 from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, LSTMLayer, array_of, arrays_of
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from common.recognition import subtitles, transcripts
+from common.recognition.output import subtitles, transcripts
 from fastpitch.front.symbols import EncodedText
 from fastpitch.speaking.synthesizer import Spoken
 

@@ -42,7 +42,7 @@ class DataConfig(SourceSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig(EpochSettings):
+class VocoderRun(EpochSettings):
     """A run; the networks, and the defaults that go with them, are each vocoder's own."""
 
     features: LogMelConfig = TTS
@@ -114,7 +114,7 @@ class LossConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HifiganRun(TrainingConfig):
+class HifiganRun(VocoderRun):
     """A run of a vocoder with discriminators."""
 
     generator: Literal["hifigan", "istft"] = "hifigan"
@@ -166,7 +166,7 @@ class HifiganRun(TrainingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaveglowRun(TrainingConfig):
+class WaveglowRun(VocoderRun):
     """A run of WaveGlow."""
 
     generator: Literal["waveglow"] = "waveglow"

@@ -17,8 +17,8 @@ from tyro.conf import Positional, arg
 from common import config
 from common.config import ConfigError
 from common.files.atomic import written_whole
-from common.recognition.inputs import InputRecording, find_recordings
-from common.recognition.writing import rendered, tell
+from common.recognition.output.writing import rendered, tell
+from common.recognition.sources.inputs import InputRecording, find_recordings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ MD5 = {  # from openslr.org/resources/12/md5sum.txt
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class LibriSpeechConfig:
     """LibriSpeech: download, check, unpack and list it."""
 
     data_dir: Path = Path("/datasets/LibriSpeech")
@@ -49,7 +49,7 @@ class Config:
     """Address that the archives are downloaded from; a mirror may be nearer."""
 
 
-def main(cfg: Config) -> None:
+def main(cfg: LibriSpeechConfig) -> None:
     """Makes every subset ready; goes on after one that fails, and says at the end which did."""
     try:
         cfg.data_dir.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def main(cfg: Config) -> None:
         sys.exit(f"not ready: {' '.join(failures)}")
 
 
-def prepare(subset: str, cfg: Config) -> None:
+def prepare(subset: str, cfg: LibriSpeechConfig) -> None:
     """Downloads, unpacks and lists one subset, as far as that is not done."""
     data_dir = cfg.data_dir.absolute()
     folder, manifest = data_dir / subset, data_dir / f"librispeech-{subset}.jsonl"
@@ -102,4 +102,4 @@ def is_listed(manifest: Path, speeds: tuple[float, ...]) -> bool:
 
 
 if __name__ == "__main__":
-    config.run(main, Config, __doc__)
+    config.run(main, LibriSpeechConfig, __doc__)

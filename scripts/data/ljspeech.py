@@ -22,7 +22,7 @@ HELD_OUT = Path(__file__).with_name("ljspeech_heldout.txt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class LJSpeechConfig:
     """LJSpeech: download, check, unpack and list it."""
 
     data_dir: Path = Path()
@@ -33,7 +33,7 @@ class Config:
     """Address that the archive is downloaded from; a mirror may be nearer."""
 
 
-def main(cfg: Config) -> None:
+def main(cfg: LJSpeechConfig) -> None:
     """Makes the corpus ready, as far as that is not done."""
     folder = cfg.data_dir.absolute() / "LJSpeech-1.1"
     try:
@@ -72,4 +72,4 @@ def read_held_out() -> dict[str, frozenset[str]]:
 
 
 if __name__ == "__main__":
-    config.run(main, Config, __doc__)
+    config.run(main, LJSpeechConfig, __doc__)

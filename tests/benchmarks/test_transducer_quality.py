@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.transducer_quality import distances, lateness, noisy
 from common.data.manifest import Utterance
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.output.transcripts import Transcript, Word
 
 
 def test_words_are_compared_where_all_of_an_utterance_are_right():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import judges, voices
-from benchmarks.judges import Clip, Judge
+from benchmarks.judges import Judge, JudgedClip
 from common.audio import waveform
 from common.benchmark import append_row
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
@@ -96,7 +96,7 @@ def test_a_judge_hears_16_khz_and_no_more_than_full_scale(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "speechmos.dnsmos", SimpleNamespace(run=run))
     loud_N = np.clip(3 * np.random.default_rng(0).standard_normal(RATE), -1, 1).astype(np.float32)
-    assert judges.dnsmos([Clip(loud_N, RATE), Clip(loud_N[: RATE // 2], RATE)], []) == 4.5
+    assert judges.dnsmos([JudgedClip(loud_N, RATE), JudgedClip(loud_N[: RATE // 2], RATE)], []) == 4.5
     assert [(count, rate) for count, rate, _ in heard] == [(16_000, 16_000), (8_000, 16_000)]
     assert all(peak <= 0.9901 for *_, peak in heard)
 
@@ -106,21 +106,21 @@ def test_copies_are_compared_over_what_they_have_in_common(monkeypatch):
     monkeypatch.setitem(
         sys.modules, "pystoi", SimpleNamespace(stoi=lambda a, b, rate: pairs.append((len(a), len(b))) or 1)
     )
-    clip = Clip(np.zeros(RATE, np.float32), RATE, "", np.zeros(RATE + 500, np.float32))
+    clip = JudgedClip(np.zeros(RATE, np.float32), RATE, "", np.zeros(RATE + 500, np.float32))
     assert judges.stoi([clip], []) == 1
     assert pairs == [(16_000, 16_000)]
 
 
 def test_words_are_counted_without_marks(monkeypatch):
     monkeypatch.setattr(judges, "recognised", lambda clip: "the governor's hall is")
-    clip = Clip(np.zeros(10), RATE, "The governor’s hall; was?")
+    clip = JudgedClip(np.zeros(10), RATE, "The governor’s hall; was?")
     assert judges.plain_words(clip.text) == "the governor's hall was"
     assert judges.wer_percent([clip], []) == 25.0
 
 
 def test_the_interval_of_words_misheard_is_that_of_clips_drawn_anew(monkeypatch):
     monkeypatch.setattr(judges, "recognised", lambda clip: "one two" if clip.rate == 1 else "one three")
-    right, wrong = Clip(np.zeros(1), 1, "One two."), Clip(np.zeros(1), 2, "One two.")
+    right, wrong = JudgedClip(np.zeros(1), 1, "One two."), JudgedClip(np.zeros(1), 2, "One two.")
     assert (judges.wer_low([right] * 9, []), judges.wer_high([wrong] * 9, [])) == (0, 50)
     half = [right, wrong] * 50
     assert judges.wer_percent(half, []) == 25
@@ -142,8 +142,8 @@ def test_sides_are_compared_in_what_is_misheard(corpus, monkeypatch, capsys):
 
 def test_the_likeness_is_that_to_the_mean_of_the_reader(monkeypatch):
     monkeypatch.setattr(judges, "_embedding", lambda clip: np.array([1.0, 0.0]) if clip.text else np.array([0.0, 1.0]))
-    assert judges.likeness([Clip(np.zeros(1), 1, "a")], [Clip(np.zeros(1), 1, "b")]) == 1.0
-    assert judges.likeness([Clip(np.zeros(1), 1, "a")], [Clip(np.zeros(1), 1)]) == 0.0
+    assert judges.likeness([JudgedClip(np.zeros(1), 1, "a")], [JudgedClip(np.zeros(1), 1, "b")]) == 1.0
+    assert judges.likeness([JudgedClip(np.zeros(1), 1, "a")], [JudgedClip(np.zeros(1), 1)]) == 0.0
 
 
 def test_words_that_pocketsphinx_cannot_align_are_left_out(monkeypatch):
@@ -156,7 +156,7 @@ def test_words_that_pocketsphinx_cannot_align_are_left_out(monkeypatch):
         start_utt=lambda: None, process_raw=lambda pcm, full_utt: None, end_utt=lambda: None, seg=lambda: said,
     )  # fmt: skip
     monkeypatch.setattr(judges, "_aligner", lambda: decoder)
-    clip = Clip(np.zeros(RATE, np.float32), RATE)
+    clip = JudgedClip(np.zeros(RATE, np.float32), RATE)
     assert judges.word_starts(clip, ["and", "then"]) == [0.12, 0.45]
     assert judges.word_starts(clip, ["and", "xyzzy"]) is None
     assert judges.word_starts(clip, ["then", "and"]) is None

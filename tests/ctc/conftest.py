@@ -5,8 +5,8 @@ import os
 import pytest
 import torch
 
-from ctc import loss
-from ctc._library import LIBRARY
+from ctc.bindings._library import LIBRARY
+from ctc.loss import function as loss
 from ctc.native import build
 
 # What torch wants of cuBLAS before it multiplies on a GPU with deterministic algorithms; read when CUDA starts.

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctc.alignment import split_stars
-from ctc.arpa import BackoffModel
+from ctc.alignment.align import split_stars
+from ctc.language_models.arpa import BackoffModel
 
 
 def collapse(path, blank):

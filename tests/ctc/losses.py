@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 import ctc
-from ctc import reference
+from ctc.loss import reference
 
 MOST_KNOWN = 32
 _known: dict[bytes, tuple[Tensor, Tensor]] = {}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import ctc
-from ctc import _library
-from ctc._library import LIBRARY
+from ctc.bindings import _library
+from ctc.bindings._library import LIBRARY
 from ctc.native import build, compilers, find_compiler
 from tests import sanitized
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ctc._library import LIBRARY, load_cpu
+from ctc.bindings._library import LIBRARY, load_cpu
 
 PACKAGE = LIBRARY.package
 INVALID_VALUE, EXECUTION_FAILED = 2, 3

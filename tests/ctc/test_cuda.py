@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 
 import ctc
-from ctc import _cuda_library
+from ctc.bindings import _cuda_library
+from tests.ctc.alignment.test_align import random_batch as random_alignments
+from tests.ctc.decoding.test_greedy import random_scores
 from tests.ctc.losses import assert_exact, ours, random_batch, relative_error, truth
-from tests.ctc.test_alignment import random_batch as random_alignments
-from tests.ctc.test_greedy import random_scores
 
 pytestmark = pytest.mark.gpu
 

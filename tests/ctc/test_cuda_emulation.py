@@ -10,18 +10,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ctc
-from ctc import _compiled_loss, _cuda_decode, _cuda_library, _loss_library, _native
-from ctc._library import LIBRARY
-from ctc._loss_library import LossOptions, TargetLabels, problem_of
-from ctc.alignment import Spans, viterbi_native
-from ctc.greedy import _unpack
+from ctc.alignment.align import Spans, viterbi_native
+from ctc.bindings import _compiled_loss, _cuda_decode, _cuda_library, _loss_library, _native
+from ctc.bindings._library import LIBRARY
+from ctc.bindings._loss_library import LossOptions, TargetLabels, problem_of
+from ctc.decoding.greedy import _unpack
 from ctc.inputs import on_host
 from ctc.native import kernels as native_kernels
 from tests import emulation
-from tests.ctc.losses import ours, random_batch, relative_error
-from tests.ctc.test_c_interface import INVALID_VALUE, CtcOptions, expected, ints, normal
-from tests.ctc.test_greedy import random_scores
-from tests.ctc.test_loss import (  # noqa: F401
+from tests.ctc.decoding.test_greedy import random_scores
+from tests.ctc.loss.test_function import (  # noqa: F401
     test_a_collapse_on_blank_is_exact,
     test_a_constant_added_to_a_frame_changes_nothing,
     test_a_number_that_is_none_stays_in_its_utterance,
@@ -49,7 +47,7 @@ from tests.ctc.test_loss import (  # noqa: F401
     test_what_lies_behind_a_length_is_never_looked_at,
     test_zero_infinity_takes_only_the_impossible_utterances_out,
 )
-from tests.ctc.test_loss_autograd import (  # noqa: F401
+from tests.ctc.loss.test_loss_autograd import (  # noqa: F401
     test_a_later_backward_leaves_the_gradient_of_an_earlier_one_alone,
     test_a_second_derivative_is_refused,
     test_backward_twice_gives_the_same_twice,
@@ -62,12 +60,12 @@ from tests.ctc.test_loss_autograd import (  # noqa: F401
     test_what_comes_back_scales_each_utterance,
     test_without_a_gradient_the_loss_is_bitwise_the_same,
 )
-from tests.ctc.test_loss_refusals import (  # noqa: F401
+from tests.ctc.loss.test_loss_refusals import (  # noqa: F401
     test_a_label_that_is_no_class_is_named_with_its_utterance,
     test_a_target_length_that_does_not_fit_is_named_with_its_utterance,
     test_an_input_length_that_does_not_fit_is_named_with_its_utterance,
 )
-from tests.ctc.test_star import (  # noqa: F401
+from tests.ctc.loss.test_star import (  # noqa: F401
     STAR,
     test_a_star_alone_takes_everything_and_teaches_nothing,
     test_concatenated_targets_and_compiled_losses_know_stars,
@@ -80,6 +78,8 @@ from tests.ctc.test_star import (  # noqa: F401
     test_the_loss_is_that_of_all_ways_to_give_frames_away,
     test_what_a_transcript_leaves_out_costs_nothing_where_a_star_stands,
 )
+from tests.ctc.losses import ours, random_batch, relative_error
+from tests.ctc.test_c_interface import INVALID_VALUE, CtcOptions, expected, ints, normal
 
 pytestmark = pytest.mark.slow  # the fixture compiles for eight seconds
 

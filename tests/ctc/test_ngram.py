@@ -12,10 +12,10 @@ import sys
 import numpy as np
 import pytest
 
-from ctc import arpa
-from ctc.arpa import END, START, UNKNOWN, ArpaError, read_arpa, write_arpa
+from ctc.language_models import arpa
+from ctc.language_models.arpa import END, START, UNKNOWN, ArpaError, read_arpa, write_arpa
+from ctc.language_models.tables import automaton_in_python, ngram_automaton
 from ctc.ngram import FALLBACK_DISCOUNTS, estimate, read_sentences
-from ctc.tables import automaton_in_python, ngram_automaton
 from tests.ctc.enumeration import index_ngrams, log10_prob
 from tests.data import shared
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from common.convolution import products
-from ctc import _compiled_loss, _loss_library, monotonic
+from ctc.alignment import monotonic
+from ctc.bindings import _compiled_loss, _loss_library
 from fastconformer.transducer import decoder as transducer_decoder
 from fastconformer.transducer.loss import _loss_library as transducer_loss_library
 from tests.device import mirror

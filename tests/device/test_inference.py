@@ -4,7 +4,7 @@ import torch
 
 import jasper
 from common.features import LogMelConfig
-from common.recognition.tensors import padded
+from common.recognition.cutting.tensors import padded
 from common.text.pieces import Pieces
 from fastconformer.recognizer import Recognizer as TransducerRecognizer
 from fastpitch.vocoders.vocoder import Denoiser, load_generator, load_vocoder

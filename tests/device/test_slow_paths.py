@@ -8,7 +8,7 @@ import torch
 
 import ctc
 from fastconformer.attention import step as attention_step
-from fastconformer.attention.search import CachedToken, Heard
+from fastconformer.attention.search import AttentionMemory, CachedToken
 from fastconformer.transducer import _cuda_decoder
 from fastconformer.transducer import _library as transducer_library
 from fastconformer.transducer.decoder import Decoder
@@ -53,7 +53,7 @@ def attend(device):
     found = []
     for place in (device, "cpu"):
         step = attention_step.TorchStep(network.to(place))
-        heard = Heard(attention_step.keys_values(step.decoder, encoded_SC.to(place)))
+        heard = AttentionMemory(attention_step.keys_values(step.decoder, encoded_SC.to(place)))
         found.append(step([CachedToken(n, n, [0, 1], heard) for n in range(2)], [1], 2, [test_search.ALLOWED]))
     assert found[0][0].labels == found[1][0].labels
     assert np.allclose(found[0][0].log_probs, found[1][0].log_probs, atol=1e-5)
@@ -71,7 +71,7 @@ def attend(device):
     ],
 )
 def test_a_device_without_kernels_says_once_why(device, use, told):
-    for warn in (ctc._library.warn_slow, transducer_library.warn_slow, attention_step._warn_slow):
+    for warn in (ctc.bindings._library.warn_slow, transducer_library.warn_slow, attention_step._warn_slow):
         warn.cache_clear()
     with pytest.warns(ctc.SlowPathWarning) as heard:
         use("mirror")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import ctc.monotonic
+import ctc.alignment.monotonic
 from common import config
 from common.audio import waveform
 from common.data.batching import bucketed_batches
@@ -79,7 +79,7 @@ class Reads(TorchDispatchMode):
 
 
 def test_a_training_step_never_waits_for_a_number_from_the_device(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(ctc.monotonic._native, "load", lambda: None)  # the search of devices without native code
+    monkeypatch.setattr(ctc.alignment.monotonic._native, "load", lambda: None)  # the search without native code
     with run_of(toy_config(corpus, tmp_path, grad_accumulation=2)) as run:
         batch = next(iter(data.loader(run.train_set, [[0, 1, 2, 3]])))
         with Reads() as reads:

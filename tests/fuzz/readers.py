@@ -20,7 +20,7 @@ from common.config import ConfigError, load
 from common.data.manifest import ManifestError, read_manifest
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from ctc.arpa import ArpaError, write_arpa
+from ctc.language_models.arpa import ArpaError, write_arpa
 from ctc.ngram import estimate
 from tests.fuzz import foreign, served, structures
 from tests.fuzz.reader import Reader

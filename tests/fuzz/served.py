@@ -16,8 +16,8 @@ import numpy as np
 from common.audio import waveform
 from common.audio.waveform import AudioError
 from common.config import ConfigError
+from common.recognition.output.transcripts import Transcript, Word
 from common.recognition.rescoring import read_lists
-from common.recognition.transcripts import Transcript, Word
 from fastpitch.front import inputs, planning
 from fastpitch.front.control import ControlError, SpeakerStatistics
 from fastpitch.front.languages import TextError

@@ -14,7 +14,7 @@ import jasper
 from common.audio import waveform
 from common.audio.silence import SILENCE_HOP, trim_silence
 from common.features import LogMel
-from common.recognition.chunks import AudioChunk
+from common.recognition.cutting.chunks import AudioChunk
 from common.recognition.decoding import DecodingOptions
 from ctc.ngram import estimate
 from jasper.recognizer import Recognizer

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from common.audio import waveform
-from common.recognition.inputs import InputRecording
+from common.recognition.sources.inputs import InputRecording
 from tests.jasper.tiny import run, save_tiny
 from tests.trt.serving.running import noise
 

@@ -60,7 +60,7 @@ def archive(librispeech, folder: Path, files: dict[str, bytes | tarfile.TarInfo]
 
 
 def config(librispeech, folder: Path, **options):
-    return librispeech.Config(
+    return librispeech.LibriSpeechConfig(
         data_dir=folder / "data", **{"subsets": ("dev-clean",), "from_": folder / "archives", **options}
     )
 

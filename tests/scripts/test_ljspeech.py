@@ -52,7 +52,7 @@ def archives(tmp_path, ljspeech, monkeypatch) -> Path:
 
 
 def test_an_archive_becomes_a_folder_with_the_published_lists(ljspeech, archives, tmp_path, capsys):
-    ljspeech.main(ljspeech.Config(data_dir=tmp_path / "data", from_=archives))
+    ljspeech.main(ljspeech.LJSpeechConfig(data_dir=tmp_path / "data", from_=archives))
     folder = tmp_path / "data/LJSpeech-1.1"
     assert f"{folder}: 3 clips, 0.00 hours; file lists in filelists/" in capsys.readouterr().out
     lists = folder / "filelists"
@@ -65,9 +65,9 @@ def test_an_archive_becomes_a_folder_with_the_published_lists(ljspeech, archives
 
 
 def test_the_second_time_only_the_lists_are_written(ljspeech, archives, tmp_path):
-    ljspeech.main(ljspeech.Config(data_dir=tmp_path / "data", from_=archives))
+    ljspeech.main(ljspeech.LJSpeechConfig(data_dir=tmp_path / "data", from_=archives))
     (archives / "LJSpeech-1.1.tar.bz2").unlink()
-    ljspeech.main(ljspeech.Config(data_dir=tmp_path / "data", from_=archives))
+    ljspeech.main(ljspeech.LJSpeechConfig(data_dir=tmp_path / "data", from_=archives))
 
 
 def test_600_clips_are_held_out(ljspeech):
@@ -79,10 +79,10 @@ def test_600_clips_are_held_out(ljspeech):
 def test_what_is_missing_or_damaged_is_told(ljspeech, archives, tmp_path):
     ljspeech.SHA256 = "0" * 64
     with pytest.raises(SystemExit, match=r"not ready: .*LJSpeech-1.1.tar.bz2: SHA256 checksum is .*: damaged"):
-        ljspeech.main(ljspeech.Config(data_dir=tmp_path / "data", from_=archives))
+        ljspeech.main(ljspeech.LJSpeechConfig(data_dir=tmp_path / "data", from_=archives))
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit, match=r"file: cannot be used \(File exists\); set DATA_DIR to a folder"):
-        ljspeech.main(ljspeech.Config(data_dir=tmp_path / "file", from_=archives))
+        ljspeech.main(ljspeech.LJSpeechConfig(data_dir=tmp_path / "file", from_=archives))
 
 
 def test_the_shell_script_passes_its_variables_and_arguments_on(tmp_path):

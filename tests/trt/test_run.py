@@ -11,7 +11,7 @@ import ctc
 from common import config
 from common.audio import waveform
 from common.recognition.decoding import DecodingOptions
-from common.recognition.subtitles import render
+from common.recognition.output.subtitles import render
 from ctc.ngram import estimate
 from jasper.inference import InferenceConfig
 from jasper.inference import main as inference

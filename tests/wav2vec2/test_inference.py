@@ -12,7 +12,7 @@ from torch import nn
 import wav2vec2
 from common import config
 from common.data.manifest import Utterance, write_jsonl
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
 from common.runs import checkpoint
 from tests.data import shared
 from tests.jasper.tiny import Said, run

@@ -19,7 +19,7 @@ from common.audio import waveform
 from common.data.manifest import Utterance
 from common.files.json_text import parsed
 from common.files.stores import Stored
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.output.transcripts import Transcript, Word
 
 AGAIN = (429, 502, 503)  # the server is busy, or another takes its place
 WAITS = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds before it is tried again

@@ -26,10 +26,10 @@ from common.ahead import in_threads
 from common.audio import waveform
 from common.audio.waveform import AudioError
 from common.files.atomic import written_whole
-from common.recognition import writing
-from common.recognition.inputs import InputRecording, find_recordings
-from common.recognition.transcripts import Transcript
-from common.recognition.writing import Format, tell
+from common.recognition.output import writing
+from common.recognition.output.transcripts import Transcript
+from common.recognition.output.writing import Format, tell
+from common.recognition.sources.inputs import InputRecording, find_recordings
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
 from trt.client.measuring import ClientClip, Offline, measure, measure_live, measure_speech, offline
 from trt.client.streaming import captions, from_pipe, in_real_time

@@ -11,7 +11,7 @@ import numpy as np
 
 from common.audio import waveform
 from common.files.json_text import parsed
-from common.recognition.transcripts import Word
+from common.recognition.output.transcripts import Word
 from trt.client.asking import ServerError
 
 RATE = 16_000

@@ -25,9 +25,9 @@ from tyro.conf import Positional, arg
 
 from common.export import ExportGraph, encoded, with_greedy
 from common.files.atomic import check_writable, written_whole
-from common.recognition.inputs import find_recordings
-from common.recognition.recordings import Recording, read_ahead, read_heard
-from common.recognition.writing import tell
+from common.recognition.output.writing import tell
+from common.recognition.sources.inputs import find_recordings
+from common.recognition.sources.recordings import Recording, read_ahead, read_heard
 from fastconformer import export as fastconformer_export
 from fastconformer.checkpoints.reading import read_model
 from fastpitch import export as fastpitch_export

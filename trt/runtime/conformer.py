@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from common.recognition.chunks import padded
+from common.recognition.cutting.chunks import padded
 from common.recognition.decoding import DecodingOptions
+from common.recognition.output.transcripts import Transcript, Word
 from common.recognition.recognizer import OnError
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.text.pieces import Pieces
 from common.text.vocabulary import Language
 from fastconformer.hearing.greedy import TransducerDecoding

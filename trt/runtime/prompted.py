@@ -15,13 +15,13 @@ import numpy as np
 
 from common import config
 from common.audio.silence import Keep
-from common.recognition.chunks import padded
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_heard
+from common.recognition.cutting.chunks import padded
+from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_heard
 from common.text.vocabulary import Language
 from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep
 from fastconformer.attention.pieces import of_description
-from fastconformer.attention.search import DecoderStep, Heard
+from fastconformer.attention.search import AttentionMemory, DecoderStep
 from fastconformer.hearing.decoding import HeardFrames
 from fastconformer.hearing.prompted import PromptedRecognizer
 from trt.facts import ModelError, keeper_of, usable
@@ -89,7 +89,7 @@ class ExportedAttention(PromptedRecognizer):
         log_probs = []
         if self.has_ctc:
             log_probs = [row[:count] for row, count in zip(found["log_probs_BSV"], counts, strict=True)]
-        heard = [Heard(np.ascontiguousarray(row[:, :, :, :count])) for row, count in rows]
+        heard = [AttentionMemory(np.ascontiguousarray(row[:, :, :, :count])) for row, count in rows]
         return HeardFrames(heard, counts, log_probs)
 
     def _steps(self) -> AbstractContextManager[DecoderStep]:

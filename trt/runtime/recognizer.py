@@ -14,12 +14,12 @@ import numpy as np
 import onnxruntime
 
 from common.audio.waveform import AudioError
-from common.recognition.chunks import AudioChunk, chunks, in_batches, padded, several_at_once
+from common.recognition.cutting.chunks import AudioChunk, chunks, in_batches, padded, several_at_once
 from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
-from common.recognition.joining import Joined
+from common.recognition.output.joining import Joined
+from common.recognition.output.transcripts import Letter, Reading, Transcript, transcript_of, words_in
 from common.recognition.recognizer import OnError
-from common.recognition.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.recognition.transcripts import Letter, Reading, Transcript, transcript_of, words_in
+from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.text.vocabulary import Language, is_special
 from ctc import native
 from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from common.recognition.chunks import MOST_PADDED
+from common.recognition.cutting.chunks import MOST_PADDED
 
 Given = TypeVar("Given")
 Answer = TypeVar("Answer")

@@ -17,8 +17,8 @@ import numpy as np
 from common.audio.silence import Keep
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
-from common.recognition.recordings import Source
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
+from common.recognition.sources.recordings import Source
 from fastpitch.front.control import Control
 from fastpitch.front.planning import PlannedSentence
 from trt.facts import ModelError

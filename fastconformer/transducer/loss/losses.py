@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ctc.inputs import integer_tensor
-from ctc.memory import check_no_overlap, gradient_like, readable
+from ctc.loss.memory import check_no_overlap, gradient_like, readable
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.loss import _cuda_library, _loss_library
 from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets

@@ -9,8 +9,8 @@ from common.audio.silence import Cut
 from common.config import ConfigError
 from common.recognition import decoding
 from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
-from common.recognition.recordings import Recording
-from common.recognition.transcripts import Letter, Reading, words_of
+from common.recognition.output.transcripts import Letter, Reading, words_of
+from common.recognition.sources.recordings import Recording
 from ctc.ngram import estimate
 
 LABELS = ("<s>", "<pad>", "</s>", "<unk>", "|", *"ETAON")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from common.recognition.inputs import FoundRecordings, InputRecording
 from common.recognition.metrics import word_errors
+from common.recognition.output.transcripts import Transcript, Word
+from common.recognition.sources.inputs import FoundRecordings, InputRecording
 from common.recognition.transcribing import TranscriptionConfig, write_all
-from common.recognition.transcripts import Transcript, Word
 
 
 def test_words_where_nothing_was_said_are_insertions_and_unknown_texts_do_not_count(capsys):

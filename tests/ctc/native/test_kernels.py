@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import ctc
-from ctc import _cuda_library
-from ctc._library import LIBRARY
+from ctc.bindings import _cuda_library
+from ctc.bindings._library import LIBRARY
 from ctc.native import NativeLibrary, command_line, find_compiler, kernels, load
 from fastconformer.attention._library import LIBRARY as ATTENTION
 from fastconformer.transducer._library import LIBRARY as TRANSDUCER
@@ -106,9 +106,9 @@ def test_a_gpu_without_kernels_hears_why(copy: ctypes.CDLL, monkeypatch: pytest.
     assert why == (
         "NVRTC, which compiles kernels, is missing: CUDA builds of torch have it; `pip install nvidia-cuda-nvrtc`"
     )
-    ctc._library.warn_slow.cache_clear()
+    ctc.bindings._library.warn_slow.cache_clear()
     with pytest.warns(ctc.SlowPathWarning, match="ctc_loss runs in plain torch, which is slower: NVRTC, which"):
-        ctc._library.warn_slow("ctc_loss", why)
+        ctc.bindings._library.warn_slow("ctc_loss", why)
 
 
 @needs_compiler

@@ -13,7 +13,7 @@ from common.devices.graphs import RecordedGraph
 from fastconformer.attention import _cuda_attention
 from fastconformer.attention import step as step_module
 from fastconformer.attention._library import LIBRARY
-from fastconformer.attention.search import CachedToken, Heard, SearchOptions, decode
+from fastconformer.attention.search import AttentionMemory, CachedToken, SearchOptions, decode
 from fastconformer.attention.step import Steps, TorchStep, halved, keys_values, rows_for
 from tests import emulation
 from tests.fastconformer.attention import references as golden
@@ -36,7 +36,7 @@ def _on_device(kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def recordings(network, counts):
     draw = torch.Generator().manual_seed(0)
-    return [Heard(keys_values(network, torch.randn(n, network.cfg.width, generator=draw))) for n in counts]
+    return [AttentionMemory(keys_values(network, torch.randn(n, network.cfg.width, generator=draw))) for n in counts]
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -13,7 +13,7 @@ from fastconformer.attention._library import load
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.host_step import HostStep
 from fastconformer.attention.network import AttentionDecoder
-from fastconformer.attention.search import Best, CachedToken, Heard, SearchOptions, Wish, decode
+from fastconformer.attention.search import AttentionMemory, Best, CachedToken, SearchOptions, Wish, decode
 from fastconformer.attention.step import Steps, TorchStep, halved, keys_values
 from tests.fastconformer import tiny
 from tests.fastconformer.attention import references as golden
@@ -76,7 +76,7 @@ def test_recordings_that_take_the_places_of_others_have_the_same_bits(beam, kind
             step.decoder.native = None
         heard = [steps.hear(encoded_SC) for encoded_SC in frames]
         if kind == "torch":
-            heard = [Heard(torch.from_numpy(one.keys_values)) for one in heard]
+            heard = [AttentionMemory(torch.from_numpy(one.keys_values)) for one in heard]
         wishes = [(wish(4 + 3 * i), one) for i, one in enumerate(heard)]
         alone = [decode(step, [one], options)[0] for one in wishes]
         assert all(decode(step, wishes, options, rows=rows) == alone for rows in (1, 4, 64))
@@ -124,7 +124,7 @@ def test_a_decoder_of_half_as_many_bits_says_about_the_same(settings, precision,
     encoded_SC = torch.randn(20, 64, generator=draw)
     found = []
     for own in (network, other):
-        heard, step = Heard(keys_values(own, encoded_SC)), TorchStep(own)
+        heard, step = AttentionMemory(keys_values(own, encoded_SC)), TorchStep(own)
         assert heard.keys_values.dtype == step.store.dtype == own.tokens.weight.dtype
         tokens = [CachedToken(label, at, [0, 1, 2], heard) for at, label in enumerate((4, 0, 2))]
         found.append(step(tokens, [0, 2], 4, [ALLOWED, ALLOWED]))
@@ -179,7 +179,7 @@ def test_a_text_that_repeats_itself_is_decoded_again(period, flags):
         return [period[at % len(period)], END], [-0.01, -3.0]
 
     step = Said(follows)
-    heard = Heard(None)
+    heard = AttentionMemory(None)
     plain = decode(step, [(wish(60), heard)], SearchOptions())[0]
     guarded = decode(step, [(wish(60), heard)], SearchOptions(guard=True))[0]
     assert len(plain.found[0].labels) == 60
@@ -193,7 +193,7 @@ def test_a_text_that_repeats_itself_is_decoded_again(period, flags):
 def test_four_equal_digits_are_no_loop():
     said = [2, 2, 2, 2, 3]
     step = Said(lambda token: ([[*said, END][token.at - 1]], [-0.1]))
-    (found,) = decode(step, [(wish(60), Heard(None))], SearchOptions(guard=True))
+    (found,) = decode(step, [(wish(60), AttentionMemory(None))], SearchOptions(guard=True))
     assert (found.found[0].labels, found.flags) == (said, ())
 
 
@@ -202,7 +202,7 @@ def test_words_to_favour_change_what_is_written():
     scorer = ctc.Scorer(labels).with_hot_words({"b": 3.0})
     step = Said(lambda token: ([2, 3] if token.at == 1 else [END], [-0.1, -1.0] if token.at == 1 else [-0.1]))
     for own, expected in ((None, [2]), (scorer, [3])):
-        (found,) = decode(step, [(wish(9, scorer=own), Heard(None))], SearchOptions(beam=2))
+        (found,) = decode(step, [(wish(9, scorer=own), AttentionMemory(None))], SearchOptions(beam=2))
         assert found.found[0].labels == expected
     assert found.found[0].score == pytest.approx(-1.1 + 3.0)
 

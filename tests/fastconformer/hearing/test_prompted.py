@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.recognition.recordings import Recording, heard, read
+from common.recognition.sources.recordings import Recording, heard, read
 from common.text.pieces import Pieces
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
 from fastconformer.attention.prompt import PromptFormat, Wanted
-from fastconformer.attention.search import Heard, Result
+from fastconformer.attention.search import AttentionMemory, Result
 from fastconformer.hearing.decoding import HeardFrames
 from fastconformer.hearing.prompted import PromptedRecognizer
 from fastconformer.hearing.rounds import Rounds
@@ -68,7 +68,7 @@ class Ears(PromptedRecognizer):
 
     def _hear(self, samples):
         self.batches.append([len(one) for one in samples])
-        return HeardFrames([Heard(one) for one in samples], [len(one) // 80 for one in samples], [])
+        return HeardFrames([AttentionMemory(one) for one in samples], [len(one) // 80 for one in samples], [])
 
     def _steps(self):
         raise AssertionError("what is decoded here needs no network")

@@ -19,7 +19,7 @@ from common.config import ConfigError
 from common.devices.precision import DTYPES
 from common.features import NEMO
 from common.recognition.decoding import DecodingOptions
-from common.recognition.recordings import Recording
+from common.recognition.sources.recordings import Recording
 from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces
 from ctc.ngram import estimate

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 from common.audio.waveform import AudioError
-from common.recognition.writing import rendered
+from common.recognition.output.writing import rendered
 from tests.timing import quickest
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from

@@ -16,7 +16,7 @@ import numpy as np
 
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.output.transcripts import Transcript, Word
 from trt.runtime.sentences import say_together
 from trt.serve import ServeConfig, build, serve
 from trt.serving.gateway import Gateway, GatewaySettings

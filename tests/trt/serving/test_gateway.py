@@ -19,8 +19,8 @@ import soundfile
 import fastpitch
 from common.audio import waveform
 from common.audio.silence import Pauses
-from common.recognition.subtitles import render
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.output.subtitles import render
+from common.recognition.output.transcripts import Transcript, Word
 from tests.trt.serving.running import Counting, noise, pretended, served
 from trt.facts import ModelError
 from trt.runtime.recognizer import Recognizer

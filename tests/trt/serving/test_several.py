@@ -18,7 +18,7 @@ from wyoming.info import Describe, Info
 
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
 from tests.trt.serving.running import Choice, noise, pretended, served
 from tests.trt.serving.streams.test_realtime import Streams, pcm
 from tests.trt.serving.streams.test_realtime import spoken as turns

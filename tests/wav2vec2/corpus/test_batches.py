@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from common.data.batching import BatchingError
-from ctc.alignment import frames_needed
+from ctc.alignment.align import frames_needed
 from tests.timing import assert_takes_less
 from tests.wav2vec2.corpus.sets import LETTERS, finetuning_set, pretraining_set
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config

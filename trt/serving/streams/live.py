@@ -24,7 +24,7 @@ from starlette.websockets import WebSocketState
 from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
 from common.audio.waveform import RATES
 from common.files.json_text import parsed
-from common.recognition.transcripts import Transcript, Word, text_of
+from common.recognition.output.transcripts import Transcript, Word, text_of
 from trt.serving.admission.limits import Limits, RequestError, Taken
 from trt.serving.models import Favoured, WantedText
 from trt.serving.streams.samples import AT_ONCE, KINDS, SampleStream

@@ -20,7 +20,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.audio.vad import Turns, best_vad
-from common.recognition.transcripts import Word
+from common.recognition.output.transcripts import Word
 from trt.serving.admission.limits import Limits, RequestError, Taken
 from trt.serving.streams.live import Incoming, said_to
 from trt.serving.streams.samples import SampleStream

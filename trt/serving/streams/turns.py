@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from common.recognition.transcripts import Word
+from common.recognition.output.transcripts import Word
 from trt.serving.admission.limits import RequestError, Taken
 from trt.serving.models import Favoured, WantedText
 from trt.serving.transcribing.hearing import Hearing

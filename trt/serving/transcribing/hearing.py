@@ -18,9 +18,9 @@ from common.audio import waveform
 from common.audio.silence import Cut, cuts_of, in_recording
 from common.audio.waveform import AudioError, Held, Opened
 from common.config import ConfigError
-from common.recognition.long_sound import LongSound
-from common.recognition.pauses import SoundStretch, between, stretches
-from common.recognition.transcripts import Transcript, Word, text_of
+from common.recognition.cutting.pauses import SoundStretch, between, stretches
+from common.recognition.output.transcripts import Transcript, Word, text_of
+from common.recognition.sources.long_sound import LongSound
 from trt.facts import ModelError
 from trt.serving.admission.forms import File
 from trt.serving.admission.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken

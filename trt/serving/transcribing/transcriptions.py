@@ -6,8 +6,8 @@ import zlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from common.recognition import subtitles
-from common.recognition.transcripts import Transcript, Word, text_of
+from common.recognition.output import subtitles
+from common.recognition.output.transcripts import Transcript, Word, text_of
 from trt.serving.admission.forms import File, Form
 from trt.serving.admission.limits import RequestError
 from trt.serving.batching import Workers

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.files.json_text import parsed
-from common.recognition.transcripts import Transcript
+from common.recognition.output.transcripts import Transcript
 from trt.runtime.sentences import Said, Saying
 from trt.serving.admission.limits import RequestError
 from trt.serving.models import Sound

@@ -15,8 +15,8 @@ import numpy as np
 
 from common.audio.silence import Cut
 from common.recognition import decoding
-from common.recognition.recordings import Recording, read_heard
-from common.recognition.transcripts import transcript_of, words_in
+from common.recognition.output.transcripts import transcript_of, words_in
+from common.recognition.sources.recordings import Recording, read_heard
 from trt.facts import keeper_of
 from trt.runtime.recognizer import OnnxModel
 from trt.serving.triton.transcripts import content_of, rows_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.files.json_text import parsed
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.output.transcripts import Transcript, Word
 
 
 def content_of(transcript: Transcript) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from common.data.manifest import Format, ManifestError, Utterance, read_manifest, read_sources
-from common.recognition.inputs import find_recordings
+from common.recognition.sources.inputs import find_recordings
 from tests.data import shared
 
 

@@ -11,7 +11,7 @@ from websockets.sync.client import connect
 from common.audio import waveform
 from common.audio.silence import keeper
 from common.recognition.decoding import DecodingOptions
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.output.transcripts import Transcript, Word
 from tests.fastconformer.hearing.test_streaming import streaming
 from tests.trt.serving.running import noise, pretended, served
 from trt.client.asking import ServerError

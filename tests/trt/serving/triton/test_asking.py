@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from common.recognition.transcripts import Transcript, Word
+from common.recognition.output.transcripts import Transcript, Word
 from trt.serving.admission.limits import RequestError
 from trt.serving.models import Sound
 from trt.serving.triton.asking import Infer, Remote

@@ -1,0 +1,1 @@
+"""Alignment: of a transcript, of a long text, of tokens without blanks."""

@@ -1,0 +1,1 @@
+"""Language models: their files, their tables for the kernels, and the scores that they give."""
