@@ -17,8 +17,9 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -89,12 +90,13 @@ def main(cfg: PrepareConfig) -> int:
     _check_settings(cfg)
     usable: list[Utterance] = []
     voiced: dict[str, list[np.ndarray]] = {}
-    for utterance, result in zip(utterances, _results(utterances, cfg), strict=True):
-        if result.problem:
-            problems.append(f"utterance {utterance.id}: {result.problem}")
-            continue
-        usable.append(utterance)
-        voiced.setdefault(utterance.speaker, []).append(result.pitch)
+    with _results(utterances, cfg) as results:
+        for utterance, result in zip(utterances, results, strict=True):
+            if result.problem:
+                problems.append(f"utterance {utterance.id}: {result.problem}")
+                continue
+            usable.append(utterance)
+            voiced.setdefault(utterance.speaker, []).append(result.pitch)
     if usable:
         write_jsonl(cfg.output / "manifest.jsonl", usable)
         hours = sum(utterance.seconds for utterance in usable) / 3600
@@ -175,18 +177,25 @@ def _kept(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     return values.numpy() if tuple(values.shape) == shape and bool(values.isfinite().all()) else None
 
 
-def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[PreparedClip]:
-    """What became of every clip, in order; the bar shows clips, the rate and the time left."""
+@contextmanager
+def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[Iterable[PreparedClip]]:
+    """What became of every clip, in order; the bar shows clips, the rate and the time left.
+
+    Where it ends early, clips that are not begun yet are not waited for.
+    """
     from tqdm import tqdm
 
     workers = min(cfg.workers or os.cpu_count() or 1, len(utterances))
     bar = partial(tqdm, total=len(utterances), unit=" clips", file=sys.stderr, disable=None)
     if workers <= 1:
         text = TextProcessor(cfg.text)
-        yield from bar(prepare(utterance, cfg, text) for utterance in utterances)
+        yield bar(prepare(utterance, cfg, text) for utterance in utterances)
         return
-    with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(cfg,)) as pool:
-        yield from bar(pool.map(_prepare_in_worker, utterances, chunksize=8))
+    pool = ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(cfg,))
+    try:
+        yield bar(pool.map(_prepare_in_worker, utterances, chunksize=8))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 _worker: dict[str, Any] = {}  # of a worker process: what is the same for all its clips

@@ -40,6 +40,8 @@ def read(path: Path, *, ema: bool | None = None) -> TrainedModel:
     with own_description(path, VocabularyError):
         settings = state["config"]
         model = _as_trained(config.build(ModelConfig, settings["model"], str(path)), settings)
+        learned = tuple(map(str, state.get("directions", model.attention.directions)))
+        model = replace(model, attention=replace(model.attention, directions=learned))
         pieces = decoded_pieces(state["pieces"], model.pieces)
         features = config.build(LogMelConfig, settings["features"], str(path))
         weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]
