@@ -154,6 +154,7 @@ def main(cfg: ServeConfig) -> int:
     memory.in_one_heap()
     gateway = build(cfg)
     gc.collect()
+    memory.give_back()  # what weights took on their way into the order of the kernels
     gc.freeze()  # what stays is not looked through again and again, which stops all threads
     sys.setswitchinterval(SWITCH_SECONDS)
     return asyncio.run(until_signal(gateway, cfg))
