@@ -88,14 +88,17 @@ class KnownWords(Generic[Sum]):
     def __init__(self, classes: Mapping[str, Sequence[str]], total: Callable[[Iterable[str]], Sum]) -> None:
         self.classes = classes
         self.total = total
-        self.word = lru_cache(maxsize=4096)(self._described)
+        self.word = lru_cache(maxsize=4096)(self._word)
+        self._numbers = lru_cache(maxsize=64)(self._described)
 
-    def _described(self, word: str) -> _Word[Sum]:
-        small, stem = word.lower(), _stem(word)
+    def _word(self, word: str) -> _Word[Sum]:
+        stem, form = _stem(word), _form(word)
+        return self._numbers(stem, form, "") if word[0].isdigit() else self._described(stem, form, word.lower())
+
+    def _described(self, stem: str, form: str, small: str) -> _Word[Sum]:
         found = list(self.classes.get(small, ()))
         if small.endswith("s") and not found:
             found = [f"{name}s" for name in self.classes.get(small[:-1], ())]
-        form = _form(word)
         near = [stem, *found, *([form] if form in ("#year", "%C") else ())]
         return _Word(
             stem,
@@ -176,6 +179,7 @@ class Surroundings(Generic[Sum]):
         self._words = [words.word(m[0]) for m in found]
         self._known = words
         self._general = ["all", "loud"] if text.isupper() else ["all"]
+        self._added: dict[int, Sum] = {}
 
     def ahead(self, start: int, before: Before) -> Sum:
         """What stands before text[start:], and what was chosen there."""
@@ -199,16 +203,23 @@ class Surroundings(Generic[Sum]):
         names = [f">{edge(text[stop])}" if stop < len(text) else ">$"]
         if (same := before.signs.get(text[start:stop])) is not None:
             names.append(f"same={same}")
-        if next_ >= len(words):
-            return self._known.total([*names, "n=$"])
-        behind = words[next_]
-        if next_ + 1 < len(words):
-            names += (f"nn={behind.stem} {words[next_ + 1].stem}", f"n2={words[next_ + 1].stem}")
-        if first := bisect_left(self._starts, start):
-            ahead = words[first - 1]
+        if next_ < len(words) and (first := bisect_left(self._starts, start)):
+            ahead, behind = words[first - 1], words[next_]
             names += (f"pn={ahead.stem} {behind.stem}", f"pn:{ahead.form} {behind.form}")
-        near = [word.near_behind for word in words[next_ : next_ + _NEAR]]
-        return sum(near, behind.behind) + self._known.total(names)  # type: ignore[call-overload]
+        if next_ not in self._added:
+            if len(self._added) > _NEAR:
+                self._added.clear()
+            self._added[next_] = self._words_from(next_)
+        return self._added[next_] + self._known.total(names)  # type: ignore[operator]
+
+    def _words_from(self, next_: int) -> Sum:
+        """What a word and those behind it add."""
+        words = self._words[next_ : next_ + _NEAR]
+        if not words:
+            return self._known.total(["n=$"])
+        pair = f"{words[0].stem} {words[1].stem}" if len(words) > 1 else ""
+        names = [f"nn={pair}", f"n2={words[1].stem}"] if pair else []
+        return sum([word.near_behind for word in words], words[0].behind) + self._known.total(names)  # type: ignore[call-overload]
 
 
 class Chooser:

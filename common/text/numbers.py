@@ -3,17 +3,24 @@
 `in_words` has those of other languages.
 """
 
+import re
 from functools import lru_cache
 
 _LONGEST_READ_AS_A_NUMBER, _LONGEST_WITH_COMMAS = 9, 36
 _MOST_IN_WORDS = 10**15  # in other languages, where num2words ends in errors of its own beyond some number
 
+Sizes = tuple[tuple[int, str], ...]
+_SIZES = ((10**9, "billion"), (10**6, "million"), (1000, "thousand"))  # put together faster than num2words counts them
+_INDIAN, _IN_INDIA = ((10**7, "crore"), (10**5, "lakh"), (1000, "thousand")), re.compile(r",\d\d,")
 _DENOMINATORS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 
 
 @lru_cache(maxsize=8192)
 def cardinal(number: str) -> str:
-    """`1,205` → one thousand two hundred five; `0.05` → zero point zero five; `007` and long numbers digit by digit."""
+    """`1,205` → one thousand two hundred five; `0.05` → zero point zero five; `007` and long numbers digit by digit.
+
+    Groups as India writes them have its names: `2,50,000` → two lakh fifty thousand.
+    """
     whole, _, decimals = number.partition(".")
     if decimals:
         return f"{cardinal(whole)} point {digits(decimals)}".strip()
@@ -22,7 +29,7 @@ def cardinal(number: str) -> str:
     is_too_long = len(plain) > (_LONGEST_READ_AS_A_NUMBER if plain == whole else _LONGEST_WITH_COMMAS)
     if is_code or is_too_long:
         return digits(plain)
-    return _words(int(plain), "cardinal") if plain else ""
+    return _words(int(plain), "cardinal", _INDIAN if _IN_INDIA.search(whole) else _SIZES) if plain else ""
 
 
 @lru_cache(maxsize=2048)
@@ -56,15 +63,10 @@ def in_pairs(number: str) -> str:
     """A house or a flight: `747` → seven forty seven; `1428` → fourteen twenty eight; others digit by digit."""
     if number.startswith("0") or not 3 <= len(number) <= 4:
         return digits(number) if len(number) > 2 else cardinal(number)
-    if number.endswith("00"):
-        return (
-            cardinal(number)
-            if len(number) == 3
-            else f"{cardinal(number[:2])} hundred"
-            if number[1] != "0"
-            else cardinal(number)
-        )
-    return f"{cardinal(number[:-2])} {pair(number[-2:])}"
+    is_round = number.endswith("00")
+    if is_round and (len(number) == 3 or number[1] == "0"):
+        return cardinal(number)
+    return f"{cardinal(number[:-2])} {'hundred' if is_round else pair(number[-2:])}"
 
 
 def plural(words: str) -> str:
@@ -89,19 +91,18 @@ def fraction(numerator: str, denominator: str, *, improper: bool = False) -> str
 
 
 @lru_cache(maxsize=8192)
-def _words(number: int, kind: str) -> str:
-    for size, name in _SIZES if number < 10**12 else ():
+def _words(number: int, kind: str, sizes: Sizes = _SIZES) -> str:
+    for size, name in sizes if number < 10**12 else ():
         if number >= size:
             above, below = divmod(number, size)
             if kind == "cardinal" or below:
-                return f"{_words(above, 'cardinal')} {name} {_words(below, kind) if below else ''}".rstrip()
+                return (
+                    f"{_words(above, 'cardinal', sizes)} {name} {_words(below, kind, sizes) if below else ''}".rstrip()
+                )
     from num2words import num2words
 
     words = num2words(number, to=kind).replace("-", " ").replace(",", "")
     return " ".join(word for word in words.split() if word != "and")
-
-
-_SIZES = ((10**9, "billion"), (10**6, "million"), (1000, "thousand"))  # put together faster than num2words counts them
 
 
 @lru_cache(maxsize=8192)

@@ -18,14 +18,13 @@ def reading(parts: str, said: str | None) -> SpokenForm:
 class TokenShape(NamedTuple):
     """What a token looks like, and the readings of a match.
 
-    It begins with one of `begins`, where 0 is any digit, and one of `needs` stands behind the digits at its beginning,
-    where a space is any space, if these are known.
+    `begins` is a pattern of its first two characters, or of 0 for all digits at its beginning and the two behind them,
+    of which the second is "a" for any letter; other digits are 0, too, and a space is any space.
     """
 
     name: str
     pattern: re.Pattern[str]
     readings: Callable[[re.Match[str], Any], Readings]
-    needs: str
     begins: str
 
 
@@ -33,37 +32,33 @@ class Shapes:
     """Shapes in their order, and those of them that a place may have by its first characters."""
 
     def __init__(self, shapes: Iterable[TokenShape]) -> None:
-        self._shapes = tuple(shapes)
-        self._at: dict[tuple[str, str], tuple[TokenShape, ...]] = {}
+        self.all = tuple(shapes)
+        self._at: dict[str, tuple[TokenShape, ...]] = {}
 
     def at(self, text: str, position: int) -> tuple[TokenShape, ...]:
         """The shapes that may stand at text[position:]."""
-        first, behind = text[position], ""
         if digits := _DIGITS.match(text, position):
-            first, behind = "0", digits[1]
-        found = self._at.get((first, behind))
+            behind, then = digits.groups("")
+            head = f"0{behind}{'0' if then.isdecimal() else 'a' if then.isalnum() else then}"
+        else:
+            then = text[position + 1 : position + 2]
+            head = f"{text[position]}{'0' if then.isdecimal() else then}"
+        found = self._at.get(head)
         if found is None:
             if len(self._at) >= _MOST_PLACES:
                 self._at.clear()
-            needed = " " if behind.isspace() else behind
-            found = self._at[first, behind] = tuple(
-                shape
-                for shape in self._shapes
-                if (not shape.begins or first in shape.begins)
-                and (first != "0" or not shape.needs or (needed and needed in shape.needs))
-            )
+            plain = re.sub(r"\s", " ", head)
+            found = self._at[head] = tuple(shape for shape in self.all if re.match(shape.begins, plain))
         return found
 
 
-_MOST_PLACES = 500  # ordinary texts make fewer than 200
-_DIGITS = re.compile(r"\d{1,60}+(.?)", re.DOTALL)
+_MOST_PLACES = 2000  # ordinary texts make fewer than 400
+_DIGITS = re.compile(r"\d{1,60}+(.?)(.?)", re.DOTALL)
 
 
-def shape(
-    name: str, pattern: str, readings: Callable[[re.Match[str], Any], Readings], needs: str = "", begins: str = ""
-) -> TokenShape:
+def shape(name: str, pattern: str, readings: Callable[[re.Match[str], Any], Readings], begins: str = "") -> TokenShape:
     """A shape whose pattern is not compiled yet."""
-    return TokenShape(name, re.compile(pattern), readings, needs, begins)
+    return TokenShape(name, re.compile(pattern), readings, begins)
 
 
 def either(names: Iterable[str]) -> str:
@@ -85,7 +80,7 @@ def matched(
     """
     found: list[Proposal] = []
     seen = set()
-    for name, pattern, readings_of, _, _ in shapes:
+    for name, pattern, readings_of, _ in shapes:
         m = pattern.match(text, position)
         if not m or not m[0] or (name, m.end()) in seen:
             continue

@@ -216,13 +216,6 @@ def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_p
     assert any("labels do not fit into the" in line for line in events(tmp_path / "skip"))
 
 
-def test_checkpoints_of_before_load(trained, tmp_path):
-    state = state_of(trained)
-    config = state["config"] | {"features": state["config"]["features"] | {"heard_db": 0.0}}
-    checkpoint.save(tmp_path / "a.pt", state | {"format": "transducer", "config": config})
-    assert fastconformer.load(tmp_path / "a.pt").feature_config.longest_pause == 0.0
-
-
 def test_damaged_or_foreign_checkpoints_are_named(trained, tmp_path):
     state = state_of(trained)
     for change, message in [

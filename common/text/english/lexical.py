@@ -7,17 +7,12 @@ from common.text.choose import Proposal, SpokenForm, edge
 from common.text.english import electronic, words
 from common.text.english.say import says
 from common.text.english.style import Style
-from common.text.english.words import ALNUM, SIGN_ROWS
-from common.text.shapes import Shapes, beside, matched, reading, shape
+from common.text.english.words import SIGN_ROWS
+from common.text.shapes import Shapes, beside, either, matched, reading, shape
 
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
-_SLASHED = (
-    re.compile(r"(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}"),
-    re.compile(
-        r"[A-Za-z]{1,4}/[A-Za-z]{0,4}(?![A-Za-z])|[A-Za-z]{2,5}\.\s(?:cit|L|R|P|al)(?=\.)|(?:MM|DD)/(?:MM|DD)/(?:YY){1,2}|himself/herself|[A-Z]/[A-Z]/[A-Z]|[A-Za-z]{1,3}/[A-Za-z]/[a-z]"
-    ),
-    re.compile(r"[A-Za-z]{1,3}(?:\.[A-Za-z]{1,4}){1,3}(?!\w)"),
-    re.compile(r"w/"),
+_SIGNED = re.compile(
+    rf"(?:{either(short for short in words.ENTRIES if not short.isalpha())})(?:(?-i:(?<=w/))|(?!\w))", re.IGNORECASE
 )
 _SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
 _WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
@@ -26,36 +21,39 @@ _GREEK = re.compile(r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹�
 _INITIALS = re.compile(r"(?:[A-Za-z]\.\s?){1,9}[A-Za-z](?:\.|(?!\w))|(?:[A-Za-z]\.){2,9}")
 _CAPITALS = re.compile(r"([A-Z]{2,})('?s|'d|'ed|'ing|ed|ing)?(?![A-Za-z])")
 _NUMERAL = re.compile(r"([IVXLCDM]+|[ivxlcdm]+)('s)?(?![\w'])")
-_ELISION = re.compile(r"[A-Za-z]+'[a-z]")
 
 CAPITALS = (
-    shape("season", r"S(\d{1,2})[\s.:]?E(\d{1,3})(?!\w)", says("season", "season {1} episode {2}")),
+    shape("season", r"S(\d{1,2})[\s.:]?E(\d{1,3})(?!\w)", says("season", "season {1} episode {2}"), "S0"),
     shape("formula", r"((?:[A-Z][a-z]?[\d₀-₉]{0,3}|\((?:[A-Z][a-z]?[\d₀-₉]{0,3}){1,9}\)[\d₀-₉]{1,3}){1,20})"
            r"(\^?\d?(?:\+|-(?!-))|\s\d?[+-](?=\sions?\b)|[²³⁴]?[⁺⁻])?(?![A-Za-z\d+'])", words.formula),
     shape("chess", r"([KQRBN])?([a-h]?[1-8]?)(x)?([a-h])([1-8])(=[QRBN])?([+#])?(?![\w-])"
-           r"|O-O(?:-O)?(?![\w-])", words.chess),
+           r"|O-O(?:-O)?(?![\w-])", words.chess, "[KQRBNa-h][a-h0x]|x[a-h]|O-"),
     shape("chord", r"([A-G])([#♯♭]|b(?=\s(?:major|minor|flat)|m|[0-9]))?"
-           r"(maj|min|m|sus|dim|aug|add)?(\d{1,2})?(?!\w|\.\d)", words.chord),
-    shape("numeral", r"([XVI]{1,6})(?:th|st|nd|rd)(?!\w)", words.numeral_and_ending),
-    shape("zone", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", words.zone),
-    shape("ampersand", r"([A-Z]{1,3})&([A-Z]{1,3})(s?)(?!\w)", words.name_and_capital),
-    shape("degree", r"(?:[BMD]\.(?:Sc|Eng|Ed|Phil|Tech|Com|Arch|Mus)|LL\.[BMD]|Ed\.D)\b\.?", words.degree),
-    shape("grade", r"(AB|[A-DFO])([+-])(?![\w+-])", words.grade),
+           r"(maj|min|m|sus|dim|aug|add)?(\d{1,2})?(?!\w|\.\d)", words.chord, "[A-G][#♯♭bmdsa]"),
+    shape("numeral", r"([XVI]{1,6})(?:th|st|nd|rd)(?!\w)", words.numeral_and_ending, "[XVI][XVItsnr]"),
+    shape("zone", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", words.zone, "UT|GM"),
+    shape("ampersand", r"([A-Z]{1,3})&([A-Z]{1,3})(s?)(?!\w)", words.name_and_capital, "[A-Z][A-Z&]"),
+    shape("degree", r"(?:[BMD]\.(?:Sc|Eng|Ed|Phil|Tech|Com|Arch|Mus)|LL\.[BMD]|Ed\.D)\b\.?", words.degree,
+          "[BMLED][.Ld]"),
+    shape("grade", r"(AB|[A-DFO])([+-])(?![\w+-])", words.grade, "[A-DFO][B+-]"),
 )  # fmt: skip
 LETTERS = (
-    shape("mixed", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", words.mixed_case),
-    shape("mixed", r"([a-zA-Z])([A-Z])(?![A-Za-z])()", words.mixed_case),
-    shape("mixed", r"[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z][a-z]{2,}(?![A-Za-z])", electronic.variable),
-    shape("chords", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", words.chords),
-    shape("function", r"([fghFGPEO])('{0,2})(?=\([^()\n]{1,20}\))", words.function),
-    shape("derivative", r"d([a-z])/d([a-z])(?![\w/])", says("function", "d {1:s} d {2:s}")),
-    shape("logarithm", r"log([₀-₉]{1,3})\(?", says("function", "log base {1} of")),
-    shape("dosage", r"q\.?(\d{1,2})\s?h(?:rs?|ours)?(?!\w)\.?", says("time", "every {1} hours")),
-    shape("dosage", r"q\.?(\d{1,2})-(\d{1,2})\s?h(?:rs?|ours)?(?!\w)\.?", says("time", "every {1} to {2} hours")),
-    shape("masked", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", says("card", "{1:d}")),
-    shape("code", r"(?=[A-Za-z\d-]{0,24}\d)[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){0,6}(?![\w-])", words.labelled),
+    shape("mixed", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", words.mixed_case, "[A-Za-z]{2}"),
+    shape("mixed", r"([a-zA-Z])([A-Z])(?![A-Za-z])()", words.mixed_case, "[a-zA-Z][A-Z]"),
+    shape("mixed", r"[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z][a-z]{2,}(?![A-Za-z])", electronic.variable, "[a-z]{2}"),
+    shape("chords", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", words.chords, "[ivIV][ivIV-]"),
+    shape("function", r"([fghFGPEO])('{0,2})(?=\([^()\n]{1,20}\))", words.function, "[fghFGPEO]['(]"),
+    shape("derivative", r"d([a-z])/d([a-z])(?![\w/])", says("function", "d {1:s} d {2:s}"), "d[a-z]"),
+    shape("logarithm", r"log([₀-₉]{1,3})\(?", says("function", "log base {1} of"), "lo"),
+    shape("dosage", r"q\.?(\d{1,2})\s?h(?:rs?|ours)?(?!\w)\.?", says("time", "every {1} hours"), "q[.0]"),
+    shape("dosage", r"q\.?(\d{1,2})-(\d{1,2})\s?h(?:rs?|ours)?(?!\w)\.?", says("time", "every {1} to {2} hours"),
+          "q[.0]"),
+    shape("masked", r"(?:[xX]{3,4}[\s-]?)(?:[xX]{2,4}[\s-]?){0,3}(\d{4})(?!\w)", says("card", "{1:d}"), "[xX]{2}"),
+    shape("code", r"(?=[A-Za-z\d-]{0,24}\d)[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){0,6}(?![\w-])", words.labelled,
+          "[A-Z][0A-Z-]"),
 )  # fmt: skip
 _STANDS_ALONE = re.compile(r"(?![xX])[A-Za-z][a-z]*(?=[\s,;:!?)]|\.(?:\s|\Z)|\Z)")
+_ION = re.compile(r"\s\d?[+-]\sions?\b")  # Cu 2+ ions
 _AT_CAPITALS, _AT_SMALL = Shapes(LETTERS + CAPITALS), Shapes(LETTERS + CAPITALS[2:3])
 
 
@@ -68,6 +66,10 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     word, stop = core[0], core.end()
     if word.lower() in style.known:
         return [Proposal(stop, [], [SpokenForm(("word",), None)])]
+    if len(word) < 3 and _ION.match(text, stop):
+        ions = matched(_AT_CAPITALS.at(text, position), text, position, style, style.memory)
+        if ions := [ion for ion in ions if ion.own[0] == "s=formula"]:
+            return ions
     own = [f"w={word.lower()}", f"s={_case(word)}"]
     plain = [SpokenForm(("word",), None)]
     place = words.Place(text, position, stop)
@@ -158,14 +160,8 @@ def _between_terms(text: str, start: int, stop: int) -> bool:
 
 def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[Proposal]:
     found = []
-    for m in (
-        *(p.match(text, position) for p in _SLASHED),
-        _ELISION.match(text, position),
-        ALNUM.match(text, position),
-    ):
-        if m and (readings := words.abbreviations(m[0], style, dot=True)):
-            stop = m.end() + text.startswith(".", m.end())
-            found.append(Proposal(stop, [*own, f"w={m[0].lower()}"], readings))
+    if (m := _SIGNED.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=True)):
+        found.append(Proposal(m.end() + text.startswith(".", m.end()), [*own, f"w={m[0].lower()}"], readings))
     if m := _INITIALS.match(text, position):
         own = [*own, f"w={m[0].lower()}", f"s=initials{min(len(m[0]), 7)}"]
         closed = "".join(m[0].rstrip(".").split())
@@ -181,7 +177,7 @@ def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:
     """Whether a small word may be no word: without a vowel, or beside a digit."""
     if not word.islower() or len(word) > 5:
         return False
-    if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit():
+    if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit() or text.endswith("= ", 0, start):
         return True
     if re.search("[aeiouy]", word):
         return False

@@ -60,8 +60,8 @@ def _whole(written: str) -> Readings:
         yield reading("pairs", in_pairs(written))
         if written[0] in "12" and length == 4:
             yield reading("year", year(written))
-        if written.endswith("00"):
-            yield reading("hundreds", f"{cardinal(str(int(written[:-2])))} hundred")
+        if length == 4 and written.endswith("00") and written[1] != "0":
+            yield reading("hundreds", f"{cardinal(written[:2].lstrip('0'))} hundred")
         if length == 4 and written[0] == "0":
             yield reading("military", f"oh {cardinal(written[1])} {minutes_of(written[2:])}")
         elif length == 4 and value < 2500 and written[2] < "6":

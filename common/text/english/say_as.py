@@ -9,7 +9,7 @@ from common.text.english.reader import spoken_as
 from common.text.english.say import MONTHS, in_full
 from common.text.english.style import Style
 from common.text.english.words import SYMBOLS
-from common.text.numbers import digits, fraction, ordinal, year
+from common.text.numbers import cardinal, digits, fraction, ordinal, year
 
 _CHARACTERS = ("characters", "spell-out", "verbatim")
 _KINDS = {  # classes of readings that the model chooses among, the first that a token may have
@@ -22,6 +22,7 @@ _KINDS = {  # classes of readings that the model chooses among, the first that a
 _STRICT = frozenset(["cardinal", "ordinal", "fraction", "year"])
 INTERPRETATIONS = (*_CHARACTERS, "digits", "telephone", *_KINDS)
 _VOICE = Style(for_voice=True)
+_ERA = re.compile(r"(A\.?D\.?\s)?(\d{1,4})(?(1)|\s?(A\.?D\.?|(?:B\.?)?C\.?(?:E\.?)?))", re.IGNORECASE)
 _DATE = re.compile(r"[dmy]{1,3}")
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:\s\d{3})+(?!\d)")
 
@@ -37,7 +38,7 @@ def say_as(text: str, how: str, form: str = "") -> str | None:
     """
     how, text = how.lower(), text.strip()
     if how in _CHARACTERS:
-        return " ".join(word for word in map(_character, text) if word)
+        return _characters(text)
     if how == "telephone":
         return ", ".join(
             _VOICE.letters(g.lower()) if g.isalpha() else digits(g) for g in re.findall(r"\d+|[A-Za-z]+", text)
@@ -64,6 +65,9 @@ def _whole(text: str, how: str) -> str | None:
     if signed := re.fullmatch(r"([+-])\s?(?=[^\s+-])(.+)", text):
         said = _whole(signed[2], how)
         return said and f"{'minus' if signed[1] == '-' else 'plus'} {said}"
+    if how == "year" and (era := _ERA.fullmatch(text)):
+        ahead, behind = (_characters("".join(filter(str.isalpha, era[i] or ""))) for i in (1, 3))
+        return f"{ahead} {_whole(era[2], how) if len(era[2]) > 2 else cardinal(era[2])} {behind}".strip()
     if how == "ordinal" and re.fullmatch(r"\d[\d,]*", text):
         return ordinal(text)
     if how == "fraction":
@@ -79,6 +83,10 @@ def _matching(pattern: str, text: str, how: str) -> str:
     if not match:
         raise SayAsError(f'<say-as interpret-as="{how}">: {text[:40]!r} is none')
     return match[1] if match.re.groups else match[0]
+
+
+def _characters(text: str) -> str:
+    return " ".join(word for word in map(_character, text) if word)
 
 
 def _character(character: str) -> str:

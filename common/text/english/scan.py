@@ -1,7 +1,6 @@
 """The shapes of numbers and signs, and all that may stand at a place of a text."""
 
 import re
-import string
 
 from common.text.choose import Proposal, SpokenForm
 from common.text.english import electronic, lexical, quantities, say, words
@@ -33,8 +32,9 @@ _SIGNS = [
 ]
 _CODES = [sign for sign in CURRENCIES if sign.isascii() and sign.isalpha() and sign.isupper()]
 _EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"
-_AMOUNT_NEEDS = f"{string.ascii_letters} .,-'{''.join(sign[0] for sign in CURRENCIES if not sign.isalpha())}円元"
-_MEASURE_NEEDS = f"{string.ascii_letters} .,-/'°%‰℃℉★⭐¢×\"″′µμΩ"
+_CURRENCY = re.escape("".join({sign[0] for sign in CURRENCIES if not sign.isalpha()}))
+_AT_AMOUNT_BEHIND = rf"0(?:[a-zA-Z{_CURRENCY}円元]|[.,]0|[ -][0a{_CURRENCY}円元])|\.0"
+_AT_MEASURE = r"0(?:[a-zA-Z'°%‰℃℉★⭐¢×\"″′µμΩ]|[.,/]0|[ -][0a'°%‰℃℉★⭐¢×\"″′])|\.0"
 _AMOUNT = rf"(?:{_EUROPEAN}|{NUMBER}|\d{{1,3}}(?: \d{{3}}){{1,9}}(?!\d))"
 _MAGNITUDE = (
     rf"(?:[\s-]?(?P<%s>(?:{LARGE})\b|(?:mn|mln|mill?|mio"
@@ -55,70 +55,61 @@ _MONEY_BEHIND = (
     rf"(?P<sign>[$£€¥₹¢₩₽₿฿₫₪₺₴](?!\d)|円|元|(?:{_NAMED})(?!\w))\.?"
 )
 
-_BEFORE_AMOUNTS = "".join({sign[0] for sign in CURRENCIES})
+_AT_AMOUNT = rf"[{_CURRENCY}R][0 .-]|{either({sign[:2] for sign in CURRENCIES if len(sign) > 1})}"
 _RAISED = "".join(map(chr, say.POWERS))
 SHAPES = Shapes((
-    shape("number", rf"\d{{1,3}}(?:'\d{{3}}){{1,9}}(?![\w'])|{NUMBER}", say.number, begins="0."),
-    shape("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th|ST|ND|RD|TH)\b", say.ordinal_number, "snrtSNRT,", "0"),
-    shape("decade", r"'?(\d[\d,]{0,10})'?s(?!\w)", say.decade, "s',", "0'"),
-    shape("short year", r"'(\d\d)(?!\w)", say.short_year, begins="'"),
-    shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, "eE.,", "0."),
-    shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "x", "0"),
-    shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, ".", "0"),
-    shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, ".", "0"),
-    shape(
-        "telephone",
-        r"\+?(?:\(\d{1,5}\)|\d{1,6})(?:[ .-]?(?:\(\d{1,5}\)|(?<!\d)\d{1,8}|(?<=\))[ ]?\d{1,8})|[ ./-]\d{1,8}){1,7}"
-        r"(?:-[A-Z]{3,9})?(?!\w)",
-        say.telephone,
-        " -.(/",
-        "0+(",
-    ),
-    shape("measure", _MEASURE % _UNIT, quantities.measure, _MEASURE_NEEDS, "0."),
-    shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", quantities.measure, _MEASURE_NEEDS, "0."),
-    shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", quantities.hours, "h ", "0"),
-    shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", quantities.players, "ei", "0"),
-    shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned, begins="0" + "".join(n[0] for n in PINNED)),
-    shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address, ".", "0"),
+    shape("number", rf"\d{{1,3}}(?:'\d{{3}}){{1,9}}(?![\w'])|{NUMBER}", say.number, r"0|\.0"),
+    shape("ordinal", r"(\d[\d,]{0,48})(st|nd|rd|th|ST|ND|RD|TH)\b", say.ordinal_number, "0(?:[snrtSNRT]a|,0)"),
+    shape("decade", r"'?(\d[\d,]{0,10})'?s(?!\w)", say.decade, "0(?:s|'a|,0)|'0"),
+    shape("short year", r"'(\d\d)(?!\w)", say.short_year, "'0"),
+    shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, r"0(?:[eE][0+-]|[.,]0)|\.0"),
+    shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "0x[0a]"),
+    shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, r"0\.0"),
+    shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, r"0\.0"),
+    shape("telephone", r"\+?(?:\(\d{1,5}\)|\d{1,6})(?:[ .-]?(?:\(\d{1,5}\)|(?<!\d)\d{1,8}|(?<=\))[ ]?\d{1,8})"
+          r"|[ ./-]\d{1,8}){1,7}(?:-[A-Z]{3,9})?(?!\w)", say.telephone, r"0(?:[ .-][0(]|/0|\(0)|[+(][0(]"),
+    shape("measure", _MEASURE % _UNIT, quantities.measure, _AT_MEASURE),
+    shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", quantities.measure, _AT_MEASURE),
+    shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", quantities.hours, "0(?:h[0a ]| a)"),
+    shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", quantities.players, "0[ei]a"),
+    shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned, r"0(?:\W|\Z)|\.N"),
+    shape("doi", r"10\.\d{4,9}/[\w.()/-]{0,99}\w", electronic.address, r"0\.0"),
     shape("height", r"(\d{1,2})['′][\s-]?(\d{1,2}(?:\.\d|\s\d/\d)?)(?:\"|″|''|”|(?![\w'.]))", quantities.height,
-          "'′", "0"),
-    shape("money range", _MONEY_RANGE, quantities.money, begins=_BEFORE_AMOUNTS),
-    shape("money", _MONEY, quantities.money, begins=_BEFORE_AMOUNTS),
-    shape("money behind", _MONEY_BEHIND, quantities.money, _AMOUNT_NEEDS, "0."),
+          "0['′][0 -]"),
+    shape("money range", _MONEY_RANGE, quantities.money, _AT_AMOUNT),
+    shape("money", _MONEY, quantities.money, _AT_AMOUNT),
+    shape("money behind", _MONEY_BEHIND, quantities.money, _AT_AMOUNT_BEHIND),
     shape("notes", r"([$£€])(\d[\d,]*)s(?!\w)(?:\sof\s(thousands|millions|billions|trillions))?",
-          quantities.notes, begins="$£€"),
-    shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", quantities.loss, begins="$£€"),
-    shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock, ": ", "0"),
-    shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock, ":.", "0"),
+          quantities.notes, "[$£€]0"),
+    shape("loss", rf"([$£€])\(({NUMBER})\)(?:\s({LARGE})\b|\s?([kKmMbB]n?)(?!\w))?", quantities.loss, r"[$£€]\("),
+    shape("clock", r"(\d{1,3})\s?:\s?(\d{1,4}(?:,\d{3})*)(?::(\d{1,2}(?:\.\d{1,3})?))?(?!:?\d)", say.clock,
+          "0(?::[0 ]| :)"),
+    shape("clock", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)()(?!:?\d)", say.clock, "0[:.]0"),
     shape("stamp", r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)"
-           r"(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", say.stamp, "-", "0"),
-    shape("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", say.date, "-/.", "0"),
-    shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date, "-/.", "0"),
-    shape("slash", r"(?:(\d+)[\s-](?!\d{4}/))?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash, "/ -", "0"),
-    shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash, "/. ", "0"),
-    shape("parts", r"(\d{1,3})/(\d{1,4})((?i:th|ths|rd|rds|nd|nds|st)|s)(?!\w)", say.parts, "/", "0"),
+           r"(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?(?!\w)", say.stamp, "0-0"),
+    shape("date", r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?![\d/-])", say.date, "0[-/.]0"),
+    shape("date", r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d?)(?![\d/-])", say.date, "0[-/.]0"),
+    shape("slash", r"(?:(\d+)[\s-](?!\d{4}/))?(\d+)\s?/\s?(\d+)(?![\d/])", say.slash, "0[/ -][0 /]"),
+    shape("slash", r"()(\d+(?:\.\d+)?)\s?/\s?(\d+(?:\.\d+)?)(?![\d/])", say.slash, r"0(?:/[0 ]|\.0| /)"),
+    shape("parts", r"(\d{1,3})/(\d{1,4})((?i:th|ths|rd|rds|nd|nds|st)|s)(?!\w)", say.parts, "0/0"),
     shape("per", rf"/\s?(?P<count>[1-9]\d*(?:\.\d)?\s?)?(?P<unit>(?:(?:sq|cu)\.?\s)?[A-Za-zµμ]+){_POWER}"
-           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", quantities.per, begins="/"),
-    shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power, begins="^"),
-    shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power, begins=_RAISED),
-    shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope, begins=_RAISED),
-    shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute, begins="|"),
-    shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled, begins="*#"),
+           r"(?:\.(?=\s[a-z\d(]|[,;)]))?(?!\w)", quantities.per, "/[0 a-zA-Zµμ]"),
+    shape("loose", r"\^(-?\d+|[a-z])(?!\w)", words.power, r"\^"),
+    shape("loose", r"([⁻⁺]?[⁰¹²³⁴-⁹₀-₉]+)", words.power, f"[{_RAISED}]"),
+    shape("isotope", r"([⁰¹²³⁴-⁹]{1,3})([A-Z][a-z]?)(?!\w)", words.isotope, f"[{_RAISED}]"),
+    shape("absolute", r"\|(-?[^\W_]|[^\W_]\s?[-+]\s?[^\W_])\|(?![\w|])", words.absolute, r"\|"),
+    shape("dialled", r"([*#])(\d{2,4})(#?)(?!\w)", words.dialled, "[*#]0"),
     shape("masked", r"(?:(?:\*{4}[\s-]?){1,4}|(?:•{2,4}[\s-]?){1,4}|\*{3}-\*{2}-)(\d{2,4})(?!\w)",
-          say.says("card", "{1:d}"), begins="*•"),
-    shape("handle", r"@([A-Za-z_]\w*)", electronic.handle, begins="@"),
-    shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag, begins="#"),
-    shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, begins="#"),
-    shape("price", r"[$£€¥₹](?=/[A-Za-z])", quantities.price, begins="$£€¥₹"),
-    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", quantities.ticker, begins="$"),
-    shape("emoticon", r"[:;=8]['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent, begins=":;=["),
+          say.says("card", "{1:d}"), r"\*\*|•"),
+    shape("handle", r"@([A-Za-z_]\w*)", electronic.handle, "@[A-Za-z_]"),
+    shape("hashtag", r"#(\d{0,4}[A-Za-z]\w*)", electronic.hashtag, "#[0A-Za-z]"),
+    shape("colour", r"#(?=\d*[A-Fa-f])(?=[A-Fa-f]*\d)([\dA-Fa-f]{6})(?!\w)", electronic.colour, "#[0A-Fa-f]"),
+    shape("price", r"[$£€¥₹](?=/[A-Za-z])", quantities.price, "[$£€¥₹]/"),
+    shape("ticker", r"\$([A-Z]{2,5})(?!\w)", quantities.ticker, r"\$[A-Z]"),
+    shape("emoticon", r"(?:[:;=]|(?<![(\d])8)['-]?[)(\]\[DPpO|*\\](?:[)(])*(?![\w:])|\[\d{1,3}\]", words.silent,
+          r"[:;=0][])([DPpO|*\\'-]|\[0"),
 ))  # fmt: skip
-_IN_LETTERS = Shapes(
-    (
-        shape("money range", _MONEY_RANGE, quantities.money, begins=_BEFORE_AMOUNTS),
-        shape("money", _MONEY, quantities.money, begins=_BEFORE_AMOUNTS),
-    )
-)
+_IN_LETTERS = Shapes(found for found in SHAPES.all if found.name in ("money", "money range"))
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?,(?=\s(?:1\d|20)\d\d(?!\w|,\d))")
 _MONTH_AHEAD = re.compile(rf"\b(?i:{'|'.join({*say.MONTHS, *(month[:3] for month in say.MONTHS), 'sept'})})\.?\s\Z")
 
@@ -178,13 +169,15 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
         around = beside(text, start, stop)
         return "9" in around or (text[start] == "." and around[1] == "a" and around[0] in "a)]")
     ahead, behind = text[start - 1 : start], text[stop : stop + 1]
-    return text[start:stop] != "-" or not ((ahead.islower() and behind.islower()) or "-" in (ahead, behind))
+    is_within = (ahead.islower() and behind.islower()) or "-" in (ahead, behind)
+    return text[start:stop] != "-" or not is_within or bool(_LISTED.match(text, start))
 
 
 _NEAR = 4  # characters
+_LISTED = re.compile(r"(?<=\d[a-z])-[a-z](?!\w)")  # questions 3a-c
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(
-    r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w']))(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
+    r"\s+|(?![bcdfghjklmnpqrstvwxz]{2,5}(?![\w'])|[ivxl]{1,6}(?![\w'])|[A-Z][a-z]?\s\d?[+-]\sion)(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
     rf"|{_STOP.pattern}|(?<![^\W_])(?<![^\W_].)(?<![^\W_]..)(?<![^\W_]...)(?:[^\w\s*•#](?!.{{0,3}}[^\W_])){{2,}}"
 )
 """Spaces, signs far from words, and words that may be read otherwise only if a table has them."""

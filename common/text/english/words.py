@@ -73,6 +73,9 @@ NOWHERE = Place("", 0, 0)
 _REFERRED = re.compile(
     r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
 )
+_OWNED = re.compile(
+    r"\b(?:the|my|your|his|her|its|our|their|this|that|what|which|order|phone)\s(?:\w{2,9}\s)?\Z", re.IGNORECASE
+)
 _MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
 _AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
 _VERSE, _CHAPTER = re.compile(r"\.?\s\d+:\d"), re.compile(r"(?<!Is)\.?\s\d")
@@ -89,6 +92,7 @@ _BESIDE: dict[str, Callable[[Place], object]] = {
 }
 """What a class of abbreviations needs beside it: behind it a number, a colon, a variable; against it a mark."""
 _BESIDE["references"] = _BESIDE["reference"]
+_BESIDE["number"] = lambda place: _REFERRED.match(place.text, place.stop) or _OWNED.search(place.ahead(20))
 _BEHIND_DIGITS = frozenset(["title", "zone", "letters", "month", "per", "message", "unit", "medical"])
 
 
@@ -114,6 +118,7 @@ def _fits(entry: Abbreviation, dot: bool, place: Place) -> bool:
     if place.ahead(1).isdigit() and entry.kind not in _BEHIND_DIGITS:
         return False
     needed = "reference" if entry.written == "x" else "amount" if entry.said == "per month" else entry.kind
+    needed = "number" if entry.written == "no" and entry.has_dot else needed
     return needed not in _BESIDE or (needed == "book" and dot) or bool(_BESIDE[needed](place))
 
 

@@ -74,7 +74,8 @@ class Language:
         else:
             one = [reading("unit one", without_article(forms[0]))] if len(forms) > 1 else []
             new = [reading("unit several", forms[-1]), *one]
-        readings += [form for form in new if form.said not in {other.said for other in readings}]
+        known = {(other.parts[0], other.said) for other in readings}
+        readings += [form for form in new if (form.parts[0], form.said) not in known]
 
     @cached_property
     def short(self) -> re.Pattern[str]:
@@ -84,6 +85,11 @@ class Language:
         return re.compile(
             rf"(?:{either(known).replace(chr(92) + ' ', chr(92) + 's?') or '(?!)'})(?![^\W\d_])(?:(?<=\W)|(?!\d))"
         )
+
+    @cached_property
+    def scaled(self) -> re.Pattern[str]:
+        """A number with its scale ahead of a place: 150 Mio., 3 millones de."""
+        return re.compile(rf"\d\s?(?:{self.names('scale')})(?:\sd[ei])?\s\Z")
 
     @cached_property
     def first_words(self) -> frozenset[str]:

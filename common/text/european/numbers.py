@@ -32,7 +32,7 @@ def gender(noun: str, language: Language) -> str:
         singular = (("es", ""), ("ces", "z"), ("iones", "ión"))
         forms += [small[:-1], *(re.sub(rf"{ending}\Z", one, small) for ending, one in singular)]
     for form in forms:
-        if form in known:
+        if form in known and (form == small or known[form] != "stop"):
             return known[form]
     for start in range(1, len(small)):
         for form in forms:

@@ -172,6 +172,9 @@ def measure(m: re.Match[str], language: Language) -> Readings:
     for forms in rows:
         unit = f" u:{forms[0].replace(' ', '_')}" if len(rows) > 1 else ""
         yield from (reading(part + unit, said) for part, said in counted(m["number"], forms[0], language).items())
+        price = language.said("price", "€").replace(" con ", " ")
+        if m["unit"] == "m" and price and (tall := re.fullmatch(r"(\d{1,2}),(\d\d)", m["number"])):  # un mètre 80
+            yield reading("height", price.format(counted(tall[1], forms[0], language)["measure"], int(tall[2])))
 
 
 def scaled(m: re.Match[str], language: Language) -> Readings:

@@ -25,7 +25,9 @@ _ELECTRONIC = shape(
 _MAY_BE_ELECTRONIC = re.compile(r"\w@\w|://|www\.")
 
 
-_IN_NUMBERS = " '’.,"
+def _behind(firsts: str, *also: str) -> str:
+    """Of a number what stands behind its first digits: more of it, what begins with one of `firsts`, or `also`."""
+    return "|".join([f"0[{re.escape(firsts)} ]", "0['’.,]0", *also])
 
 
 @cache
@@ -36,54 +38,54 @@ def _shapes(language: Language) -> Shapes:
     between, behind = language.said("hours", "between") or "(?!)", language.said("hours", "behind")
     scale = rf"(?:\s?(?P<scale>{scales})(?![\w]))?"
     found = [
-        shape("number", _NUMBER, say.number, begins="0"),
-        shape("number", r"\d{1,60}", say.number, begins="0"),
-        shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, " /.-", "0"),
-        shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, ".", "0"),
-        shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, ":", "0"),
-        shape("clock", _HOUR % between + behind, say.clock, ":.h ", "0"),
-        shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "./-", "0"),
-        shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "-", "0"),
+        shape("number", _NUMBER, say.number, "0"),
+        shape("number", r"\d{1,60}", say.number, "0"),
+        shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, "0[ /.-][0/]"),
+        shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, r"0\.0"),
+        shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, "0:0"),
+        shape("clock", _HOUR % between + behind, say.clock, "0(?:[:.h]| a)"),
+        shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "0[./-]0"),
+        shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "0-0"),
         shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)", say.measure,
-              _IN_NUMBERS + firsts("unit"), "0"),
+              _behind(firsts("unit"))),
         shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount,
-              f"{_IN_NUMBERS}Ee{firsts('currency')}{firsts('scale')}", "0"),
+              _behind("Ee" + firsts("currency") + firsts("scale"), "0[.,][-–—]")),
         shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled,
-              _IN_NUMBERS + firsts("scale"), "0"),
-        shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "/", "0"),
-        shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, ",", "0"),
+              _behind(firsts("scale"))),
+        shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "0/0"),
+        shape("even", r"(?P<whole>\d{1,9}),(?P<cents>[-–—]+)(?P<scale>)", say.amount, "0,[-–—]"),
         shape("fraction", rf"(?:(?P<whole>\d{{1,3}})(?:\s|(?=[{_PARTS}])))?"
               rf"(?:(?P<top>\d{{1,2}}(?:[.,]\d{{1,2}})?)/(?P<bottom>\d{{1,2}})(?![\w/])|(?P<sign>[{_PARTS}]))"
-              rf"(?:\s?(?P<unit>{units})(?!\w))?", fractions.fraction, f"/.,{_PARTS} ", f"0{_PARTS}"),
+              rf"(?:\s?(?P<unit>{units})(?!\w))?", fractions.fraction, f"0(?:[/.,]0|[{_PARTS} ])|[{_PARTS}]"),
         shape("mixed", r"(?P<whole>\d{1,3})\s?(?:1/2|½)\s(?P<noun>[^\W\d_]{2,20})(?!\w)", fractions.mixed,
-              "/½ ", "0"),
-        shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, "x× ", "0"),
-        shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, " ", "0"),
+              "0(?:/0|½| [0½])"),
+        shape("times", r"(\d{1,2})\s?[x×](?=\s[^\W\d_])", say.times, "0(?:[x×]| [a×])"),
+        shape("elided", r"1[ \u00a0](?=([^\W\d_]+))", say.elided, "0 a"),
     ]  # fmt: skip
     if endings := language.names("ending").replace("(?!)", ""):
         mark = "[:-]" if code in ("sv", "ru") else r"\.?"
         ordinal = rf"(\d{{1,3}}){mark}({endings})(?!\w)"
-        found.append(shape("ordinal", ordinal, say.ordinal, f":-.{firsts('ending')}", "0"))
+        found.append(shape("ordinal", ordinal, say.ordinal, rf"0[{re.escape(firsts('ending'))}:.-]"))
     if code in WITH_ORDINAL_DOT:
-        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z))", say.dotted, ".", "0"))
+        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z))", say.dotted, r"0\."))
     if code == "de":
         found += [
-            shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, ".", "0"),
-            shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{units})(?=-)", say.compound, "-,", "0"),
-            shape("single", r"1(?=-[^\W\d_])", say.single, "-", "0"),
-            shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "e", "0"),
+            shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, r"0\.0"),
+            shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{units})(?=-)", say.compound, "0(?:-|,0)"),
+            shape("single", r"1(?=-[^\W\d_])", say.single, "0-a"),
+            shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "0ea"),
         ]
     if code in ("ru", "pl"):
-        found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "гr ", "0"))
+        found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "0[гr ]"))
     money = rf"(?P<ahead>{currencies}|US\$|Fr\.)\s?{_AMOUNT}{scale}(?![\d:])(?:\sUSD)?"
     telephone = r"\+?\(?\d{1,5}\)?(?:(?:[ /.-]|\s/\s)\(?\d{1,8}\)?){1,6}(?![.,]?\d)"
     per = rf"/\s?((?:{language.names('unit', 'per')})|[^\W\d_]{{3,20}})(?!\w)"
     return Shapes([
         *found,
-        shape("money", money, say.amount, begins=f"UF{firsts('currency')}"),
-        shape("telephone", telephone, say.telephone, begins="+("),
-        shape("per", per, say.per, begins="/"),
-        shape("sign", rf"(?:{language.names('sign')})", say.sign, begins=firsts("sign")),
+        shape("money", money, say.amount, f"[UF{re.escape(firsts('currency'))}]"),
+        shape("telephone", telephone, say.telephone, "[+(]"),
+        shape("per", per, say.per, "/"),
+        shape("sign", rf"(?:{language.names('sign')})", say.sign, f"[{re.escape(firsts('sign'))} ]"),
     ])  # fmt: skip
 
 
@@ -192,14 +194,12 @@ def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
             r"\s*(?:[\da-z]|[IVX]{2})", text[short.end() : short.end() + 4]
         )  # so that its dot ends no sentence
         for written in (short[0],) if goes_on else dict.fromkeys((short[0], short[0].rstrip("."))):
-            readings = language.shorts.get("".join(written.split()))
-            if readings and _may_stand(text, start, start + len(written), readings[0].parts[0], language):
+            known, stop = language.shorts.get("".join(written.split()), ()), start + len(written)
+            if readings := [r for r in known if _may_stand(text, start, stop, r.parts[0], language)]:
                 own = ["s=short", f"w={written}", f"dot={written[-1] == '.'}", f"long={min(len(written), 5)}"]
-                if written in _WORD.findall(
-                    text[max(0, start - 12) : start] + " " + text[start + len(written) : start + 20]
-                ):
+                if written in _WORD.findall(text[max(0, start - 12) : start] + " " + text[stop : start + 20]):
                     own.append("twice")  # zo en zo
-                found.append(Proposal(start + len(written), own, readings))
+                found.append(Proposal(stop, own, readings))
     return found
 
 
@@ -207,9 +207,10 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
     """Whether a short form has what its kind needs: a reference a number behind it, a unit of letters a per ahead."""
     if kind == "reference":
         return _NUMBERED.match(text, stop) is not None
-    return (
-        kind != "unit" or not text[start].isalpha() or text.endswith((f"{language.said('say', 'per')} ", "/"), 0, start)
-    )
+    if kind != "unit" or not text[start].isalpha():
+        return True
+    is_per = text.endswith((f"{language.said('say', 'per')} ", "/"), 0, start)
+    return is_per or language.scaled.search(text[max(0, start - 24) : start]) is not None
 
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -241,6 +242,8 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         and ahead.isalpha()
         and not (behind.isalpha() or _ENDS_IN_UNIT.search(text[max(0, start - 5) : start]))
     ):  # Hin- und Rückflug, A-6
+        return []
+    if character == "-" and ahead.isdecimal() and text.startswith((" bis ", " und ", " oder "), start + 1):
         return []
     is_between_words = not any(map(str.isdecimal, around))
     if character in "-–−" and (behind.isalpha() or (is_between_words and character != "−")):

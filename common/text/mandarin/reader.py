@@ -60,23 +60,23 @@ _ELECTRONIC = shape(
     r"(?a:(?<![\w.])(?:[\w-]{1,60}@)?(?:[A-Za-z\d-]{1,60}\.){1,5}(?:com|cn|net|org|edu|gov|io|tv|cc|me|info)(?![\w.-]))",
     say.electronic,
 )
-_IN_NAMES = (shape("number", _VALUE, say.number), shape("points", r"\d+(?:\.\d+){2,}", say.points, "."))
+_IN_NAMES = (shape("number", _VALUE, say.number), shape("points", r"\d+(?:\.\d+){2,}", say.points, r"0\.0"))
 _DAY = r"(?P<month>\d{1,2})%s(?P<day>\d{1,2})"
 _NUMBERS = Shapes((
     _ELECTRONIC,
     *_IN_NAMES,
-    shape("date", rf"(?P<year>\d{{4}})(?P<mark>[-/.]){_DAY % '(?P=mark)'}(?!\d)", say.date, "-/."),
-    shape("date", rf"(?P<year>){_DAY % '/'}(?![\d/])", say.date, "/"),
-    shape("slash", rf"({_VALUE})/(\d+)(?![\d/])", say.slash, "/.,"),
-    shape("colon", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?::(\d\d))?(?![\d:])", say.colon, ":."),
-    shape("telephone", r"\d{3,4}(?:[- ]\d{3,4})?[- ]\d{4,8}(?!\d)", say.telephone, "- "),
+    shape("date", rf"(?P<year>\d{{4}})(?P<mark>[-/.]){_DAY % '(?P=mark)'}(?!\d)", say.date, "0[-/.]0"),
+    shape("date", rf"(?P<year>){_DAY % '/'}(?![\d/])", say.date, "0/0"),
+    shape("slash", rf"({_VALUE})/(\d+)(?![\d/])", say.slash, "0[/.,]0"),
+    shape("colon", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?::(\d\d))?(?![\d:])", say.colon, "0[:.]0"),
+    shape("telephone", r"\d{3,4}(?:[- ]\d{3,4})?[- ]\d{4,8}(?!\d)", say.telephone, "0[- ]0"),
     shape("measure", rf"({_VALUE})\s?({either(say.UNITS)})(?![A-Za-z])", say.measure),
-    shape("percents", rf"({_VALUE})\s?-\s?({_VALUE})([%‰])", say.percents, "-., "),
+    shape("percents", rf"({_VALUE})\s?-\s?({_VALUE})([%‰])", say.percents, "0(?:[.,]0|[- ])"),
 ))  # fmt: skip
 _SIGNS = Shapes((
-    shape("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?([万亿千百]+)?", say.money, begins="¥$€£"),
-    shape("telephone", r"\+\d{1,3}(?:[- ]?\d{2,8}){1,4}(?![\d.])", say.telephone, begins="+"),
-    shape("sign", either(say.SIGNS), say.sign, begins="".join({sign[0] for sign in say.SIGNS})),
+    shape("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?([万亿千百]+)?", say.money, "[¥$€£]"),
+    shape("telephone", r"\+\d{1,3}(?:[- ]?\d{2,8}){1,4}(?![\d.])", say.telephone, r"\+"),
+    shape("sign", either(say.SIGNS), say.sign),
 ))  # fmt: skip
 _ALWAYS = "".join(sign for sign in say.SIGNS if unicodedata.numeric(sign[0], None))
 _FIRST = "".join(dict.fromkeys(sign[0] for sign in say.SIGNS))

@@ -2,6 +2,7 @@
 
 import gc
 import pkgutil
+import random
 from collections.abc import Callable
 from functools import _lru_cache_wrapper
 from typing import Any
@@ -9,11 +10,17 @@ from typing import Any
 import pytest
 
 import common.text
+from benchmarks.normalization import CODES, phrases
+from common.text.english import lexical, scan
 from common.text.english.reader import spoken, tokens
 from common.text.english.style import Style
+from common.text.european import scan as european
+from common.text.european.language import language_of
 from common.text.european.reader import european_tokens
+from common.text.mandarin import reader as mandarin
 from common.text.mandarin.reader import spoken_mandarin
 from common.text.normalize import normalize_english
+from common.text.shapes import _MOST_PLACES as MOST_PLACES
 from common.text.shapes import Shapes
 
 
@@ -52,6 +59,34 @@ def test_a_line_break_is_not_between_groups_of_digits():
     assert _european("de")("12\n000 km") != "12000 Kilometer"
 
 
+SIGNS = "0123456789-/.:,;$%€£#&*+=<>()[]\"'′°½×@_~^| abhkmsxAEIRSU"
+
+
+@pytest.mark.parametrize("language", ["english", *CODES, "mandarin"])
+def test_no_shape_that_has_a_reading_is_hidden_by_its_beginning(language: str) -> None:
+    choose = random.Random(language)
+    texts = [case.written for case in phrases(language)[::40]]
+    texts += ["".join(choose.choice(SIGNS) for _ in range(60)) for _ in range(15)]
+    spoken_in: Any = Style(for_voice=True) if language == "english" else language_of(CODES.get(language, "zh"))
+    for text in texts:
+        for position, character in enumerate(text):
+            for shapes in _shapes_at(character, language):
+                near = shapes.at(text, position)
+                for shape in (each for each in shapes.all if not character.isdecimal() or "0" in each.begins):
+                    if shape not in near and (m := shape.pattern.match(text, position)) and m[0]:
+                        assert not list(shape.readings(m, spoken_in)), (shape.name, text[position : position + 20])
+
+
+def _shapes_at(character: str, language: str) -> list[Shapes]:
+    if language == "mandarin":
+        return [mandarin._NUMBERS if character.isdecimal() else mandarin._SIGNS]
+    if language in CODES:
+        return [european._shapes(language_of(CODES[language]))]  # type: ignore[arg-type]
+    if character.isalpha():
+        return [lexical._AT_CAPITALS, scan._IN_LETTERS] if character.isupper() else [lexical._AT_SMALL]
+    return [scan.SHAPES]
+
+
 def _objects(kind: type) -> list[Any]:
     """All that there are, those among them that tests/conftest.py hides from the collector. Weak proxies are none."""
     gc.unfreeze()
@@ -78,4 +113,4 @@ def test_texts_fill_no_cache_without_a_bound():
         said(odd)
     grown = {name: size - before.get(name, 0) for name, size in _unbounded().items()}
     assert {name: size for name, size in grown.items() if size > 300} == {}
-    assert max(len(found._at) for found in _objects(Shapes)) <= 500
+    assert max(len(found._at) for found in _objects(Shapes)) <= MOST_PLACES

@@ -102,6 +102,12 @@ def test_the_sums_of_long_integers_are_those_of_single_weights() -> None:
         "It was late.He went home.": "it was late he went home",
         "the userName field": "the user name field",
         "NO3- and Ca2+ ions": "n o three minus and c ay two plus ions",
+        "A Cu 2+ ion and the Na + ions": "a c u two plus ion and the n ay plus ions",
+        "It cost Rs 12,50,000.": "it cost twelve lakh fifty thousand rupees",
+        "They paid 3,00,00,000 and 300,000.": "they paid three crore and three hundred thousand",
+        "and (8) the rest": "and eight the rest",
+        "exercises 3a-c": "exercises three ay to c",
+        "the no. on the card; he said no. Good.": "the number on the card he said no good",
     }.items(),
 )
 def test_code_and_charges_are_told_from_sentences(written: str, said: str) -> None:
