@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import torch
 from torch import Tensor, nn
 
 from common.audio import waveform
@@ -66,7 +67,7 @@ class _Described(pickle.Pickler):
     def persistent_id(self, value: object) -> object:
         if not isinstance(value, Tensor):
             return None
-        content = hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()
+        content = hashlib.sha256(value.detach().reshape(-1).view(torch.uint8).numpy()).hexdigest()
         return isinstance(value, nn.Parameter), str(value.dtype), tuple(value.shape), content
 
 
