@@ -7,6 +7,7 @@ such a page what is off: a time far above the expected one is a fault of ours, o
 """
 
 import argparse
+import functools
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
@@ -20,11 +21,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from benchmarks.decoders_cuda import PARAKEET
 from common import config
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.network import AttentionDecoder
 from fastconformer.attention.step import Attention, TorchStep, halved
 from fastconformer.config import Config as FastConformerConfig
+from fastconformer.network.encoder import FastConformer
 from fastconformer.network.model import Model
 from fastpitch.vocoders.networks.config import HifiganConfig
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
@@ -50,6 +53,7 @@ class Device(NamedTuple):
 DEVICES = (
     Device("A100 80 GB SXM", 2.039e12, 19.5e12, 312e12),
     Device("H100 80 GB SXM", 3.35e12, 67e12, 989e12),
+    Device("H200 SXM", 4.8e12, 67e12, 989e12),
     Device("L4", 0.3e12, 30.3e12, 121e12),
 )
 
@@ -65,14 +69,18 @@ class Work(NamedTuple):
     published: str = ""
     """What others published for the same, in ms."""
 
+    def seconds(self, device: Device) -> tuple[float, str]:
+        """The longer of two times, and which that is."""
+        memory = self.bytes / device.bandwidth
+        arithmetic = self.operations / (device.bfloat16 if self.is_half else device.float32)
+        return max((memory, "memory"), (arithmetic, "arithmetic"))
+
     def row(self) -> str:
         """A line of the table."""
         cells = [self.name, str(self.launches), f"{self.bytes / 1e9:.3g}", f"{self.operations / 1e9:.3g}"]
         for device in DEVICES:
-            memory = self.bytes / device.bandwidth
-            arithmetic = self.operations / (device.bfloat16 if self.is_half else device.float32)
-            bound = "memory" if memory > arithmetic else "arithmetic"
-            cells.append(f"{1e3 * max(memory, arithmetic):.3g} ({bound})")
+            seconds, bound = self.seconds(device)
+            cells.append(f"{1e3 * seconds:.3g} ({bound})")
         return f"| {' | '.join([*cells, f'{1e3 * self.launches * LAUNCH_SECONDS:.3g}', self.published or '-'])} |"
 
 
@@ -118,6 +126,34 @@ def network(name: str, made: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]],
     return Work(name, counts.launches, counts.bytes, counts.operations, True, published)
 
 
+@functools.cache
+def parakeet() -> tuple[Work, Work]:
+    """The two parts of a TDT of 0.6 B that write 128 x 12 s, as `benchmarks.decoders_cuda` measures them."""
+
+    def encoder() -> tuple[nn.Module, tuple[Tensor, ...]]:
+        return FastConformer(PARAKEET.encoder, 128), (torch.empty(128, 128, 1200), torch.full((128,), 1200))
+
+    # Evaluations of the joint that 150 frames take, to the next time that the host looks.
+    steps = 16 * -(-150 // (2.3 * 16))
+    one = decoder_step(128, 640, 640, 8198, ", matrices in bf16", layers=2)
+    name = f"TDT 0.6 B, greedy decoding of 128 x 12 s, {steps:.0f} steps, matrices in bf16"
+    whole = Work(name, int(steps * one.launches), steps * one.bytes, steps * one.operations, is_half=False)
+    return network("TDT 0.6 B, encoder, 128 x 12 s", encoder, "whole: 252, 124 (H200)"), whole
+
+
+def most_times_real_time(device: Device) -> int:
+    """What `parakeet` leaves."""
+    return round(128 * 12 / sum(work.seconds(device)[0] for work in parakeet()))
+
+
+def decoder_step(batch: int, hidden: int, joint: int, classes: int, precision: str = "", layers: int = 1) -> Work:
+    """A step of greedy decoding; weights are read once for eight utterances, mostly from the second cache."""
+    weights = (8 * layers - 4) * hidden * hidden + hidden * joint + joint * classes
+    name = f"greedy transducer, a step of B {batch}, H {hidden}, J {joint}, V {classes}{precision}"
+    moved = (2 if precision else 4) * weights * -(-batch // 8)
+    return Work(name, 3 + layers, moved, 2 * weights * batch, is_half=False)
+
+
 def networks() -> list[Work]:
     """Those whose times NVIDIA published, at the published sizes."""
 
@@ -145,6 +181,7 @@ def networks() -> list[Work]:
         network("wav2vec 2.0 base, 16 x 6.54 s", wav2vec2, "58.8 (A100)"),
         network("FastConformer large, encoder, 16 x 16.7 s", conformer),
         network("HiFi-GAN v1, 560 frames (6.5 s)", hifigan),
+        parakeet()[0],
     ]
 
 
@@ -166,12 +203,6 @@ def kernels() -> list[Work]:
         # Logits read twice, the gradient written; six planes of 12 bytes written, read by the walks and the gradient.
         return ours(name, 5, 4 * 3 * cells * outputs + 12 * 6 * 3 * cells, 25 * cells * outputs + 200 * cells)
 
-    def step(batch: int, hidden: int, joint: int, classes: int, precision: str = "") -> Work:
-        weights = 4 * hidden * hidden + hidden * joint + joint * classes
-        name = f"greedy transducer, a step of B {batch}, H {hidden}, J {joint}, V {classes}{precision}"
-        # Weights are read once for eight utterances, mostly from the second cache.
-        return ours(name, 4, (2 if precision else 4) * weights * -(-batch // 8), 2 * weights * batch)
-
     def greedy(frames: int, batch: int, classes: int) -> Work:
         name = f"greedy CTC, T {frames}, B {batch}, V {classes}"
         return ours(name, 2, 4 * batch * frames * (2 * classes + 6), 12 * batch * frames * classes)
@@ -183,11 +214,12 @@ def kernels() -> list[Work]:
         greedy(400, 32, 1025),
         transducer(209, 16, 60, 1025),
         transducer(400, 8, 120, 1025),
-        step(1, 640, 640, 1030),
-        step(32, 640, 640, 1030),
-        step(128, 640, 640, 8198),
-        step(1, 640, 640, 1030, ", matrices in bf16"),
-        step(128, 640, 640, 8198, ", matrices in bf16"),
+        decoder_step(1, 640, 640, 1030),
+        decoder_step(32, 640, 640, 1030),
+        decoder_step(128, 640, 640, 8198),
+        decoder_step(1, 640, 640, 1030, ", matrices in bf16"),
+        decoder_step(128, 640, 640, 8198, ", matrices in bf16"),
+        parakeet()[1],
         attention_step(AttentionConfig(layers=8, classes=16384)),
     ]
 
@@ -224,12 +256,21 @@ reach half to four fifths of the limits. What others published is theirs, with t
 
 ## Kernels and steps of this repository, float32 where nothing is said
 
-A step of the greedy transducer is three launches, and one for each layer of the LSTM; every 16 steps the host looks
-whether all is decoded, and nothing else waits. Steps of both decoders are CUDA graphs: one launch for 16 steps of a
-transducer, and one for a step of an attention decoder, once a search before has recorded it. The tests of the emulated
-kernels count launches, allocations and waits, and hold them to bounds.
+A step of the greedy transducer is three launches, and one for each layer of the LSTM; so is one of its beam search,
+with two more where the internal language model is taken off. Every 16 steps the host looks whether all is decoded, and
+nothing else waits. Steps of both greedy decoders are CUDA graphs: one launch for 16 steps of a transducer, and one for
+a step of an attention decoder, once a search before has recorded it. The tests of the emulated kernels count launches,
+allocations and waits, and hold them to bounds.
 
 {kernels}
+
+## A TDT of 0.6 B against the fastest that are published
+
+128 recordings of 12 s, the encoder and greedy decoding, by the limits alone so many times real time at most:
+{rates}.
+
+Published of whole sets of recordings on an H200: 6,098 by NeMo, 12,353 by fast-gpu-asr with a beam of 6.
+`python -m benchmarks.decoders_cuda` measures it from samples to labels; `scripts/gpu_check.sh` prints it beside these.
 """
 
 
@@ -248,6 +289,7 @@ def page() -> str:
         launch=1e6 * LAUNCH_SECONDS,
         networks="\n".join([*head, *(work.row() for work in networks())]),
         kernels="\n".join([*head, *(work.row() for work in kernels())]),
+        rates=", ".join(f"{most_times_real_time(d):,} ({d.name})" for d in DEVICES),
     )
 
 

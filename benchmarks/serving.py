@@ -10,29 +10,24 @@ a sentence. Everything stays on 127.0.0.1, on one thread of the network.
 import json
 import statistics
 import sys
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from tyro.conf import Positional, arg
 
 from benchmarks.serving_soak import clips_of, running
 from common import config
+from common.audio.waveform import Held, read
 from common.benchmark import append_row
 from common.data.manifest import Utterance
 from common.recognition.sources.inputs import find_recordings
 from trt.client.asking import ServerError, percentile
-from trt.client.measuring import (
-    ClientClip,
-    ClientMeasurement,
-    Offline,
-    measure,
-    measure_live,
-    measure_speech,
-    merged,
-    offline,
-)
+from trt.client.measuring import ClientClip, ClientMeasurement, measure, measure_live, measure_speech
+from trt.runtime import loading
 
 What = Literal["one", "many", "captions", "speech"]
 TURNS = 4  # of a server's clients and of the same work without a server
@@ -109,6 +104,40 @@ def main(cfg: ServingConfig) -> int:
         _row(cfg, "first sound of a sentence", firsts, answers=len(firsts))
         _row(cfg, "last sound of a sentence", lasts, answers=len(lasts))
     return 1 if wrong else 0
+
+
+class Offline(NamedTuple):
+    """What a recogniser does without a server: seconds of audio a second, processor time of a recording."""
+
+    throughput: float
+    cpu_ms: float
+
+
+def offline(model: Path, clips: Sequence[ClientClip], *, batch_size: int, seconds: float, threads: int = 0) -> Offline:
+    """What `trt.run` does in this process with the same clips, from their bytes on."""
+    asr = loading.load(model, threads=threads)
+    heard, count, began, cpu = 0.0, 0, time.monotonic(), time.process_time()
+    while time.monotonic() - began < seconds:
+        several = [clip for clip in clips for _ in range(max(1, 32 // len(clips)))]
+        samples = [read(Held(clip.content, clip.name), sample_rate=asr.sample_rate).samples for clip in several]
+        list(asr.stream(samples, batch_size=batch_size))
+        heard += sum(clip.seconds for clip in several)
+        count += len(several)
+    return Offline(heard / (time.monotonic() - began), 1000 * (time.process_time() - cpu) / count)
+
+
+def merged(parts: Sequence[ClientMeasurement]) -> ClientMeasurement:
+    """Several results as one."""
+    return ClientMeasurement(
+        answers=sum(part.answers for part in parts),
+        errors=[error for part in parts for error in part.errors],
+        wrong=sum(part.wrong for part in parts),
+        latencies=[latency for part in parts for latency in part.latencies],
+        audio_seconds=sum(part.audio_seconds for part in parts),
+        took=sum(part.took for part in parts),
+        cpu_seconds=sum(part.cpu_seconds for part in parts),
+        client_cpu_seconds=sum(part.client_cpu_seconds for part in parts),
+    )
 
 
 def _in_turns(cfg: ServingConfig, url: str, clips: list[ClientClip]) -> tuple[ClientMeasurement, Offline]:

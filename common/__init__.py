@@ -4,11 +4,12 @@ Every package imports this one first, so that Ctrl-C ends also a command that is
 so does what is wrong with an installation.
 """
 
+from common import starting as starting
+
+# isort: split
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-
-from common import starting as starting
 
 if sys.version_info < (3, 11):  # noqa: UP036
     found = ".".join(map(str, sys.version_info[:3]))

@@ -14,20 +14,22 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from common import config
 from common.convolution import native
 from common.machine import commit, environment, processor_flags
 from common.threads import torch_threads
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 Clock = Literal["wall", "processor"]
+Named = TypeVar("Named", bound=Any)  # a class of settings with a name
 USUAL = {
     "Measurement": ("task", "batch_sizes", "seconds", "sides", "modes", "precisions", "precision", "checkpoint"),
     "Machine and rows": ("device", "threads", "repeats", "clock", "results"),
@@ -70,6 +72,13 @@ class TimingSettings:
         """`compare` with these settings."""
         clock = CLOCKS[self.clock]
         return compare(calls, device=device, warmup=self.warmup, repeats=self.repeats, clock=clock)
+
+
+def command_line(cls: type[Named], description: str | None, *, unnamed: str = "") -> Named:
+    """As `common.config.command_line`; rows that are given no name have that of the last TOML file, or `unnamed`."""
+    cfg = config.command_line(cls, description=description or "")
+    files = [Path(argument).stem for argument in sys.argv[1:] if argument.endswith(".toml")]
+    return replace(cfg, name=cfg.name or (files[-1] if files else unnamed))
 
 
 def spread(*sides: Timings) -> float:

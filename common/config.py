@@ -58,7 +58,7 @@ def load(cls: type[T], *files: str | Path) -> T:
     """Builds `cls` from its defaults and `files`, later ones over earlier ones. Raises ConfigError."""
     settings: dict[str, Any] = {}
     for file in files:
-        settings = _merged(settings, read_toml(find(file), renamed=getattr(cls, "RENAMED", {})))
+        settings = _merged(settings, read_toml(find(file)))
         build(cls, settings, str(file))  # so that a mistake is reported with the file that made it
     return build(cls, settings, ", ".join(map(str, files)))
 
@@ -83,10 +83,10 @@ def packaged() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[1] / "configs"
 
 
-def read_toml(path: Path, _seen: tuple[Path, ...] = (), *, renamed: Mapping[str, str] | None = None) -> dict[str, Any]:
+def read_toml(path: Path, _seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The settings of a TOML file over those of the file it `extends` (a path relative to itself).
 
-    `renamed`: old names of settings and their places of today, for files written before. Raises ConfigError.
+    Raises ConfigError.
     """
     if path.resolve() in _seen:
         raise ConfigError(f"{path}: extends itself by way of {_seen[-1]}")
@@ -101,29 +101,23 @@ def read_toml(path: Path, _seen: tuple[Path, ...] = (), *, renamed: Mapping[str,
     except ValueError as error:  # of TOML itself, and integers of more digits than Python reads
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     base = settings.pop("extends", None)
-    settings = _renamed(settings, renamed or {}, str(path))
     if base is None:
         return settings
     if not isinstance(base, str) or "\0" in base:
         raise ConfigError(f"{path}: extends = {base!r}: expected the path of one TOML file")
-    return _merged(read_toml(path.parent / base, (*_seen, path.resolve()), renamed=renamed), settings)
+    return _merged(read_toml(path.parent / base, (*_seen, path.resolve())), settings)
 
 
 def build(cls: type[T], settings: Mapping[str, Any], source: str, _prefix: str = "") -> T:
-    """An instance of dataclass `cls` from nested `settings`; `source` is named in the messages of ConfigError.
-
-    A class may have `RENAMED`, old names of its settings and their places of today ("log_every": "every.log_steps"), so
-    that files and checkpoints written before are read; "" for what is gone, of which 0 is passed over.
-    """
+    """An instance of dataclass `cls` from nested `settings`; `source` is named in the messages of ConfigError."""
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    settings = _renamed(settings, getattr(cls, "RENAMED", {}), source)
     for key in settings:
         if key not in fields:
             near = difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean {_prefix}{near[0]}?" if near else f"known: {', '.join(sorted(fields))}"
             raise ConfigError(f"{source}: unknown key {_prefix}{key}; {hint}")
-    over = {key: _over_default(fields[key], value, source) for key, value in settings.items()}
+    over = {key: _over_default(fields[key], value) for key, value in settings.items()}
     values = {key: _convert(value, hints[key], source, f"{_prefix}{key}") for key, value in over.items()}
     try:
         return cls(**values)
@@ -197,9 +191,6 @@ def parse_flags(
     import tyro
 
     said = io.StringIO()
-    renamed = getattr(cls, "RENAMED", {})
-    flag = re.compile(r"(?<=^--)[\w-]+")  # with hyphens or underscores: tyro takes both
-    arguments = [flag.sub(lambda old: renamed.get(old[0].replace("-", "_"), old[0]), word) for word in arguments]
     arguments = flags.with_values(cls, arguments)
     arguments = [{"true": "True", "false": "False"}.get(argument, argument) for argument in arguments]
     markers = (tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff)
@@ -223,33 +214,13 @@ def to_toml(config: Any) -> str:
     return "\n".join(_toml_lines(to_dict(config), ())).lstrip("\n") + "\n"
 
 
-def _over_default(field: "dataclasses.Field[Any]", value: Any, source: str) -> Any:
+def _over_default(field: "dataclasses.Field[Any]", value: Any) -> Any:
     """A table holds only what differs from the field's default, which may not be that of the field's class."""
     factory: Any = field.default_factory
     default = field.default if factory is dataclasses.MISSING else factory()
     if not isinstance(value, Mapping) or not dataclasses.is_dataclass(default) or isinstance(default, type):
         return value
-    return _merged(to_dict(default), _renamed(value, getattr(default, "RENAMED", {}), source))
-
-
-def _renamed(settings: Mapping[str, Any], names: Mapping[str, str], source: str) -> dict[str, Any]:
-    """`settings` under the names of today. Raises ConfigError if one stands there under both, or is in use and gone."""
-    renamed = {key: value for key, value in settings.items() if key not in names}
-    for old in settings.keys() & names.keys():
-        if not (new := names[old]):
-            if settings[old]:
-                raise ConfigError(f"{source}: {old} = {settings[old]}: there is no such setting any more; train anew")
-            continue
-        table, *rest = new.split(".")
-        inner = renamed.get(table, {}) if rest else renamed
-        key = rest[0] if rest else table
-        if key in inner:
-            raise ConfigError(f"{source}: {old} and {new}: the same setting under its old and its new name")
-        if rest:
-            renamed[table] = {**inner, key: settings[old]}
-        else:
-            renamed[key] = settings[old]
-    return renamed
+    return _merged(to_dict(default), value)
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Nothing here is random, and nothing modifies its input.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +30,6 @@ Count = TypeVar("Count", int, Tensor)
 class LogMelConfig:
     """From samples to log-mel features."""
 
-    RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor", "heard_db": ""}
     # The defaults are the recipe of Jasper and QuartzNet; others are below, beginning with `TTS`.
     sample_rate: int = 16_000
     """Sample rate of the audio, in Hz."""

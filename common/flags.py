@@ -102,7 +102,7 @@ def manual(
 
 def unknown(cls: type[Any], arguments: Sequence[str]) -> str | None:
     """What to say of the first flag that does not exist, with the most similar one; None where all do."""
-    known = {flag.name for flag in flags(cls)} | set(getattr(cls, "RENAMED", ()))
+    known = {flag.name for flag in flags(cls)}
     aliases = {alias for flag in flags(cls) for alias in flag.aliases}
     for word in arguments:
         written = word.partition("=")[0]

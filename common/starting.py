@@ -37,6 +37,16 @@ def end_at_once(number: int, _frame: object) -> None:
     os._exit(128 + number)
 
 
+def arm() -> None:
+    """A command is imported from now on: Ctrl-C ends the process, in one line, until `begin`."""
+    try:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, end_at_once)
+            sys.excepthook = end_in_one_line
+    except ValueError:  # not in the main thread, which alone gets signals
+        pass
+
+
 def begin() -> None:
     """The command is imported: from now on Ctrl-C is an exception."""
     if sys.excepthook is end_in_one_line:
@@ -45,7 +55,7 @@ def begin() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# So Python calls a program as long as it imports the packages around it; nothing is done to programs of others.
-if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, end_at_once)
-    sys.excepthook = end_in_one_line
+# So Python calls a program as long as it imports the packages around it, and so the installed command is called;
+# nothing is done to programs of others.
+if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).rpartition(os.sep)[2] in ("speech", "speech.exe"):
+    arm()

@@ -4,10 +4,12 @@ Decoders, `align` and `segment` work without torch, on arrays; what needs it, th
 imported when it is first asked for.
 """
 
+from ctc import _interruption as _interruption
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ctc import _interruption as _interruption
 from ctc.bindings._library import SlowPathWarning, include_dir, library_file
 
 try:

@@ -1,9 +1,10 @@
 """FastConformer with CTC, RNN-T, TDT and hybrid heads: train, evaluate and use them. See fastconformer/README.md."""
 
+import common
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING
-
-import common
 
 if not hasattr(common, "starting"):  # somebody else's, found before that of these packages
     raise SystemExit(f"error: {common.__file__} is in the way of the package `common`: rename it, or start elsewhere")

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from common.devices.precision import Precision
+from common.devices.precision import InferencePrecision
 from common.features import LogMelConfig
 from common.recognition.cutting.tensors import padded
 from common.runs.checkpoint import CheckpointError
@@ -47,7 +47,7 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
         pieces: PromptedPieces,
         *,
         device: torch.device | str = "cpu",
-        precision: Precision = "fp32",
+        precision: InferencePrecision = "fp32",
         normalize_seconds: float = 0.0,
         aligner: Path | None = None,
         decoder_precision: DecoderPrecision = "fp32",

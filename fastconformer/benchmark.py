@@ -21,7 +21,7 @@ from common import config
 from common.audio import waveform
 from common.benchmark import RESULTS, append_row, process_peak_mib
 from common.data.manifest import ManifestError, Utterance, read_sources
-from common.devices.precision import Precision
+from common.devices.precision import InferencePrecision
 from common.recognition.metrics import ErrorCount, word_errors
 from common.runs.checkpoint import CheckpointError
 from common.text.normalize import normalize_english
@@ -62,7 +62,7 @@ class LengthConfig:
     """Processes that transcribe each length, one after the other; a row has the medians of their times and peaks."""
     device: str = "auto"
     """Device: auto, cpu, cuda or cuda:N."""
-    precision: Precision = "fp32"
+    precision: InferencePrecision = "fp32"
     """Arithmetic of the encoder."""
     results: Path = RESULTS
     """Folder of the file that rows are appended to."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from common.audio.silence import Keep
 from common.convolution import owned
-from common.devices.precision import Precision, float32_math
+from common.devices.precision import InferencePrecision, float32_math
 from common.features import Features, LogMel, LogMelConfig
 from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_heard
 from common.text.pieces import Pieces
@@ -37,7 +37,7 @@ class Listener:
         pieces: Pieces,
         *,
         device: torch.device | str = "cpu",
-        precision: Precision = "fp32",
+        precision: InferencePrecision = "fp32",
         normalize_seconds: float = 0.0,
     ):
         if not normalize_seconds >= 0:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
-from common.devices.precision import Precision
+from common.devices.precision import InferencePrecision
 from common.features import LogMel, LogMelConfig
 from common.recognition.cutting.chunks import AudioChunk
 from common.recognition.cutting.tensors import padded, side_by_side
@@ -71,7 +71,7 @@ class Recognizer(Listener):
         pieces: Pieces,
         *,
         device: torch.device | str = "cpu",
-        precision: Precision = "fp32",
+        precision: InferencePrecision = "fp32",
         head: Head = "auto",
         confidence: Confidence = "probability",
         lookaheads: tuple[int, ...] = (),
@@ -285,7 +285,7 @@ def load(
     path: str | Path,
     *,
     device: str = "auto",
-    precision: Choice = "fp32",
+    precision: Choice | Literal["int8"] = "fp32",
     ema: bool | None = None,
     head: Head = "auto",
     confidence: Confidence = "probability",
@@ -310,7 +310,7 @@ def load(
     `noise_floor` in place of that of its features; 0 is the original without dither.
     `decoder_precision`: of the weights of attention decoders on a CPU, which "bf16" and "int8" round, and read faster.
     `precision`: "auto" measures (`common.devices.fastest`). Raises CheckpointError for what is missing, damaged or not
-    known.
+    known, and ConfigError for int8 where there is none (`fastconformer.network.fused.cast`).
     """
     chosen = distributed.pick_device(device)
     model, imported = read_model(Path(path), ema=ema)
@@ -336,7 +336,7 @@ def load(
     if head == "auto" and model.attention is not None:
         head = "attention"
 
-    def build(tried: Precision, network: Model) -> Recognizer | AttentionRecognizer:
+    def build(tried: InferencePrecision, network: Model) -> Recognizer | AttentionRecognizer:
         if head == "attention" and isinstance(imported.pieces, PromptedPieces):
             return AttentionRecognizer(
                 network, imported.features, imported.pieces, device=chosen, precision=tried,

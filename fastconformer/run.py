@@ -107,6 +107,7 @@ class Run:
         if isinstance(self.pieces, PromptedPieces):
             self.train_set = self._dataset(utterances, None, training=True)
             self.targets = self._targets(self.pieces)
+            self.state.extra["directions"] = self._directions(start, self.targets)
             rows = self.targets.first
             corpora = tuple(
                 (name, int(count)) for (name, _), count in zip(corpora, _counts(corpora, rows), strict=True)
@@ -150,6 +151,14 @@ class Run:
             return Targets(self.train_set.utterances, pieces, prompt, positions=cfg.positions, skipped=skipped)
         except ValueError as error:
             raise TrainingError(f"{error}; leave it out, or set --data.on_error skip") from None
+
+    def _directions(self, start: TrainedModel | None, targets: Targets) -> list[str]:
+        """What the model has learned to write of what; none, for all, where that of its checkpoint is not known."""
+        cfg, saved = self.cfg, self.directory.saved
+        goes_on = cfg.checkpoint is not None and cfg.from_checkpoint == "architecture"
+        before = start.model.attention.directions if start is not None and goes_on else ()
+        before = before if saved is None else saved.get("directions", ())
+        return [] if goes_on and not before else sorted({*before, *targets.directions})
 
     def _askable(self, validation: Utterances, pieces: PromptedPieces) -> Utterances:
         """The utterances whose prompts can be made. Raises TrainingError for others, or logs them, as `_targets`."""

@@ -3,10 +3,11 @@
 `load` and `load_vocoder` are imported when they are first used: preparing data needs no network.
 """
 
+import common
+
+# isort: split
 import importlib
 from typing import TYPE_CHECKING, Any
-
-import common
 
 if not hasattr(common, "starting"):  # somebody else's, found before that of these packages
     raise SystemExit(f"error: {common.__file__} is in the way of the package `common`: rename it, or start elsewhere")

@@ -130,7 +130,7 @@ def main(cfg: InferenceConfig) -> int:
     """Says all phrases as `cfg` says; returns the exit status. Raises ConfigError, CheckpointError and VocoderError."""
     items, problems = find_phrases(cfg.inputs)
     for problem in problems:
-        _tell(problem)
+        writing.tell(problem)
     total = len(items) + len(problems)
     _check_apart(items, cfg)
     tts, voice = _model(cfg), _loaded_voice(cfg)
@@ -142,10 +142,10 @@ def main(cfg: InferenceConfig) -> int:
     else:
         writing.make_folder(cfg.output)
         if (anew := written_anew(cfg.output, items)) and cfg.vocoder is not None:
-            _tell(anew)
+            writing.tell(anew)
         problems += _to_files(items, tts, voice, cfg, problems)
     if problems:
-        _tell(f"error: {len(problems)} of {total} phrases could not be said")
+        writing.tell(f"error: {len(problems)} of {total} phrases could not be said")
     return 1 if problems else 0
 
 
@@ -175,7 +175,7 @@ def _to_files(
             lines += _written(outcome, cfg, seed=cfg.voicing.seed + number)
         except _UnsayableError as error:
             problems.append(f"{outcome.item.where}: {error}")
-            _tell(problems[-1])
+            writing.tell(problems[-1])
     if cfg.report is not None:
         took, title = time.perf_counter() - start, ", ".join(Path(text).name for text in cfg.inputs)
         facts = _facts(cfg, tts)
@@ -193,14 +193,14 @@ def _streamed(items: Sequence[InputPhrase], tts: Synthesizer | None, voice: Voic
         stream = Stream(voice.sample_rate, cfg.delivery, seed=cfg.voicing.seed)
     except LoudnessError as error:
         raise ConfigError(str(error)) from None
-    _tell(f"raw samples: signed 16-bit little-endian, 1 channel, {stream.sample_rate} Hz")
+    writing.tell(f"raw samples: signed 16-bit little-endian, 1 channel, {stream.sample_rate} Hz")
     pause = sound.silence(1000 * SENTENCE_SECONDS, voice.sample_rate)
     try:
         for number, item in enumerate(items):
             plan = _planned(item.phrase, tts, voice, cfg)
             if isinstance(plan, str):
                 problems.append(f"{item.where}: {plan}")
-                _tell(problems[-1])
+                writing.tell(problems[-1])
                 continue
             try:
                 chunks = voice.stream(plan) if isinstance(plan, Tensor) else _required(tts).stream_pieces(plan, voice)
@@ -209,7 +209,7 @@ def _streamed(items: Sequence[InputPhrase], tts: Synthesizer | None, voice: Voic
                     sys.stdout.buffer.flush()
             except SynthesisError as error:
                 problems.append(f"{item.where}: {error}")
-                _tell(problems[-1])
+                writing.tell(problems[-1])
         sys.stdout.buffer.write(stream.chunk(np.zeros(0, np.float32), last=True))
         sys.stdout.buffer.flush()
     except BrokenPipeError:  # whoever listens has heard enough
@@ -376,10 +376,6 @@ def _facts(cfg: InferenceConfig, tts: Synthesizer | None) -> dict[str, str]:
     facts |= {"control": ", ".join(changed) or "none", "denoising": f"{cfg.voicing.denoising:g}"}
     precision, device = (tts.precision, str(tts.device)) if tts else (cfg.precision, cfg.device)
     return facts | {"precision": precision, "device": device, "mode": cfg.mode}
-
-
-def _tell(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
 
 
 def command_line(arguments: Sequence[str]) -> InferenceConfig:

@@ -17,8 +17,9 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.features import TTS, LogMel, LogMelConfig
 from common.files.json_text import parsed
+from common.recognition.output.writing import tell
 from fastpitch.acoustic.data import ClipError, prepared_path, read_tensor, write_tensor
 from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
 from fastpitch.front.symbols import TextConfig, TextProcessor
@@ -88,12 +90,13 @@ def main(cfg: PrepareConfig) -> int:
     _check_settings(cfg)
     usable: list[Utterance] = []
     voiced: dict[str, list[np.ndarray]] = {}
-    for utterance, result in zip(utterances, _results(utterances, cfg), strict=True):
-        if result.problem:
-            problems.append(f"utterance {utterance.id}: {result.problem}")
-            continue
-        usable.append(utterance)
-        voiced.setdefault(utterance.speaker, []).append(result.pitch)
+    with _results(utterances, cfg) as results:
+        for utterance, result in zip(utterances, results, strict=True):
+            if result.problem:
+                problems.append(f"utterance {utterance.id}: {result.problem}")
+                continue
+            usable.append(utterance)
+            voiced.setdefault(utterance.speaker, []).append(result.pitch)
     if usable:
         write_jsonl(cfg.output / "manifest.jsonl", usable)
         hours = sum(utterance.seconds for utterance in usable) / 3600
@@ -101,9 +104,9 @@ def main(cfg: PrepareConfig) -> int:
         for speaker, (mean, std, _) in _write_statistics(cfg.output / "pitch_statistics.json", voiced).items():
             print(f"pitch of {speaker or 'all'}: --data.pitch_mean {mean:.2f} --data.pitch_std {std:.2f} (Hz)")
     for problem in problems:
-        _tell(problem)
+        tell(problem)
     if problems:
-        _tell(f"{len(problems)} clips cannot be used; {len(usable)} can")
+        tell(f"{len(problems)} clips cannot be used; {len(usable)} can")
     return int(bool(problems))
 
 
@@ -174,18 +177,25 @@ def _kept(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     return values.numpy() if tuple(values.shape) == shape and bool(values.isfinite().all()) else None
 
 
-def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[PreparedClip]:
-    """What became of every clip, in order; the bar shows clips, the rate and the time left."""
+@contextmanager
+def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[Iterable[PreparedClip]]:
+    """What became of every clip, in order; the bar shows clips, the rate and the time left.
+
+    Where it ends early, clips that are not begun yet are not waited for.
+    """
     from tqdm import tqdm
 
     workers = min(cfg.workers or os.cpu_count() or 1, len(utterances))
     bar = partial(tqdm, total=len(utterances), unit=" clips", file=sys.stderr, disable=None)
     if workers <= 1:
         text = TextProcessor(cfg.text)
-        yield from bar(prepare(utterance, cfg, text) for utterance in utterances)
+        yield bar(prepare(utterance, cfg, text) for utterance in utterances)
         return
-    with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(cfg,)) as pool:
-        yield from bar(pool.map(_prepare_in_worker, utterances, chunksize=8))
+    pool = ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(cfg,))
+    try:
+        yield bar(pool.map(_prepare_in_worker, utterances, chunksize=8))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 _worker: dict[str, Any] = {}  # of a worker process: what is the same for all its clips
@@ -250,10 +260,6 @@ def _write_statistics(path: Path, voiced: dict[str, list[np.ndarray]]) -> dict[s
     of_each = {speaker: statistics._asdict() for speaker, statistics in found.items() if speaker}
     path.write_text(json.dumps({**of_all, "speakers": of_each}, indent=2) + "\n", encoding="utf-8")
     return found
-
-
-def _tell(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ Shapes: B utterances, N samples, F mel bands, T feature frames.
 
 import copy
 import math
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, nullcontext
@@ -306,12 +305,6 @@ def _speed(times: Timings, utterances: int, seconds: float, memory: int | None) 
     return {"metric": "latency_ms", **summary, **speed, "peak_memory_mib": memory}
 
 
-def _command_line(arguments: list[str]) -> BenchmarkConfig:
-    cfg = config.command_line(BenchmarkConfig, arguments, description=__doc__ or "")
-    files = [Path(argument).stem for argument in arguments if argument.endswith(".toml")]
-    return replace(cfg, name=cfg.name or (files[-1] if files else ""))
-
-
 if __name__ == "__main__":
     with config.reported(CheckpointError, TrainingError):
-        main(_command_line(sys.argv[1:]))
+        main(benchmark.command_line(BenchmarkConfig, __doc__))

@@ -22,7 +22,7 @@ from common.recognition.cutting.chunks import AudioChunk, chunks
 from common.recognition.cutting.tensors import in_batches, padded, transcripts
 from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.output.transcripts import Transcript
-from common.recognition.recognizer import OnError
+from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.runs import checkpoint
 from jasper import data
@@ -36,7 +36,7 @@ CHUNK_SECONDS = 60.0
 BLANK = "<blank>"
 
 
-class Recognizer:
+class Recognizer(SpeechRecognizer):
     """A model with the features it was trained on and the labels it writes.
 
     `Recognizer.model` is fused: faster, and on a CPU its output for an utterance has the same bits in every batch.
@@ -99,10 +99,6 @@ class Recognizer:
         """
         labels = (*self.vocabulary.labels, BLANK)
         return CTCDecoder(labels, blank=self.vocabulary.blank, options=options, like=like)
-
-    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
-        """As `stream`, whose options it takes, all at once."""
-        return list(self.stream(recordings, **options))
 
     def stream(
         self,
@@ -201,16 +197,14 @@ def load(
     return Recognizer(model, cfg, device=chosen, precision=precision, **known)
 
 
-def load_model(
-    path: str | Path, *, ema: bool | None = None, configuration: Config | None = None
-) -> tuple[Jasper, Config]:
+def load_model(path: str | Path, *, ema: bool | None = None) -> tuple[Jasper, Config]:
     """The bare model saved at `path`, on the CPU in evaluation mode, and its configuration; as `load` otherwise."""
-    model, cfg, _ = _loaded(path, ema=ema, configuration=configuration)
+    model, cfg, _ = _loaded(path, ema=ema)
     return model, cfg
 
 
 def _loaded(
-    path: str | Path, *, ema: bool | None, configuration: Config | None
+    path: str | Path, *, ema: bool | None, configuration: Config | None = None
 ) -> tuple[Jasper, Config, dict[str, Any]]:
     """The model, its configuration, and what a Recognizer tells of where it comes from."""
     imported = reading.read(path, configuration=configuration)

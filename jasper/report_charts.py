@@ -8,9 +8,7 @@ WIDTH, HEIGHT = 400, 240
 LEFT, RIGHT, TOP, BOTTOM = 46, 390, 10, 208  # of the plot
 
 
-def log_chart(
-    series: Mapping[str, Points], *, label: str, written: Callable[[float], str], floor: float, across: str = "epochs"
-) -> str:
+def log_chart(series: Mapping[str, Points], *, label: str, written: Callable[[float], str], floor: float) -> str:
     """Values on a logarithmic axis over a linear one; those under `floor`, zeros too, are drawn at it.
 
     Every series is a path of class `line NAME`; `written` gives the text of a value.
@@ -35,7 +33,7 @@ def log_chart(
     for value in _ticks(last):
         x = place(value, low)[0]
         parts.append(f'<text class="tick" x="{x:.1f}" y="{BOTTOM + 16}" text-anchor="middle">{value:g}</text>')
-    parts.append(f'<text class="tick" x="{RIGHT}" y="{HEIGHT - 2}" text-anchor="end">{across}</text>')
+    parts.append(f'<text class="tick" x="{RIGHT}" y="{HEIGHT - 2}" text-anchor="end">epochs</text>')
     for name, points in series.items():
         finite = [(x, y) for x, y in points if math.isfinite(y)]
         placed = [place(x, y) for x, y in finite]
@@ -43,7 +41,7 @@ def log_chart(
         if name != "train":
             parts += [
                 f'<circle class="dot {name}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
-                f"<title>{position:g} {across}: {written(value)}</title></circle>"
+                f"<title>{position:g} epochs: {written(value)}</title></circle>"
                 for (x, y), (position, value) in zip(placed, finite, strict=True)
             ]
     return "".join([*parts, "</svg>"])

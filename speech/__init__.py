@@ -6,9 +6,10 @@
 No other package imports this one.
 """
 
-from typing import TYPE_CHECKING
-
 import common
+
+# isort: split
+from typing import TYPE_CHECKING
 
 if not hasattr(common, "starting"):  # somebody else's, found before that of these packages
     raise SystemExit(f"error: {common.__file__} is in the way of the package `common`: rename it, or start elsewhere")

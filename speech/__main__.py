@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from common import config
+from common import config, starting
 from common.config import ConfigError
 
 TRANSCRIBE = {
@@ -130,7 +130,11 @@ def _taken(arguments: Sequence[str], flag: str) -> tuple[str | None, list[str]]:
 def _run(module: str, arguments: list[str]) -> None:
     """What `python -m module` does, with these arguments."""
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    starting.arm()  # what it imports turns an exception into others
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:
+        starting.begin()
 
 
 def main(arguments: list[str] | None = None) -> None:

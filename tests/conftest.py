@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     import hypothesis
 
     gc.disable()  # until `pytest_collection_finish`: what is imported and collected stays
+    os.fsync = os.fstat  # as strict, and no test loses power; commands that are tested as processes of their own wait
     # An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
     hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
@@ -68,9 +69,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """A test that its limit did not end, as one that waits in native code or while it ends, ends its process, which
     first says where each thread is: others then go on, in a process in its place.
+
+    What a file has left behind, no later collection looks at: one of all that tests import takes a second.
     """
     limit = item.get_closest_marker("timeout")
     seconds = limit.args[0] if limit else float(item.config.getoption("timeout"))
@@ -79,6 +82,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        if nextitem is None or nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -63,7 +63,7 @@ def sanitize_lattices(library: native.NativeLibrary, folder: Path, count: int) -
         "-fno-sanitize-recover=all",
         "-rdynamic",
     )  # optimising is slow
-    with sanitized.unless_unchanged(f"{library.name}-kernels", library):
+    with sanitized.unless_unchanged(f"{library.name}-kernels", library.digest()):
         sources = [
             write_kernels(library, folder),
             *library.sources("cuda_*.cpp"),

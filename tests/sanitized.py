@@ -1,4 +1,6 @@
-"""Native code goes through the sanitizers when it has changed; in nightly runs always, for compilers change too."""
+"""What takes long and depends on files alone is checked when these have changed: native code by sanitizers, weights by
+training. In nightly runs always, for compilers change too.
+"""
 
 import contextlib
 import os
@@ -14,12 +16,12 @@ from ctc.native import NativeLibrary
 
 SCRIPT = Path(ctc.__path__[0]) / "csrc" / "test" / "sanitize.sh"
 RECORD = Path(__file__).with_name("sanitized.txt")
-"""By name, the checksum of the code that has passed: of every clone, so it is committed with the code."""
+"""By name, the checksum of the files that have passed: of every clone, so it is committed with them."""
 
 
 def run_programs(package: str, library: NativeLibrary, count: int) -> None:
     """The C++ tests of `package` pass under the sanitizers of addresses and of threads, with `count` problems each."""
-    with unless_unchanged(package, library):
+    with unless_unchanged(package, library.digest()):
         environment = os.environ | {"PYTHON": sys.executable}
         done = subprocess.run(
             ["bash", str(SCRIPT), str(count), package], capture_output=True, text=True, env=environment, check=False
@@ -30,11 +32,11 @@ def run_programs(package: str, library: NativeLibrary, count: int) -> None:
 
 
 @contextlib.contextmanager
-def unless_unchanged(name: str, library: NativeLibrary) -> Iterator[None]:
-    """Skips a test if the library's code has passed it before; else records that it does."""
-    found = library.digest()[:16]
+def unless_unchanged(name: str, digest: str) -> Iterator[None]:
+    """Skips a test if files of that checksum have passed it before; else records that they do."""
+    found = digest[:16]
     if on_record().get(name) == found and not os.environ.get("NIGHTLY"):
-        pytest.skip(f"{name}: the code is that which has passed; NIGHTLY=1 runs it nevertheless")
+        pytest.skip(f"{name}: the files are those that have passed; NIGHTLY=1 checks them nevertheless")
     yield
     if (passed := on_record()).get(name) != found:
         passed[name] = found

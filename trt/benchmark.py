@@ -13,7 +13,6 @@ trt_openvino.jsonl.
 Shapes: B utterances, F mel bands, T feature frames.
 """
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -201,12 +200,6 @@ def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
     return Jasper(cfg.model, cfg.features.mel_bins).eval().requires_grad_(False), cfg
 
 
-def _command_line(arguments: list[str]) -> BenchmarkConfig:
-    cfg = config.command_line(BenchmarkConfig, arguments, description=__doc__ or "")
-    files = [Path(argument).stem for argument in arguments if argument.endswith(".toml")]
-    return replace(cfg, name=cfg.name or (files[-1] if files else ""))
-
-
 if __name__ == "__main__":
     with config.reported(CheckpointError, ExportError, ModelError):
-        main(_command_line(sys.argv[1:]))
+        main(benchmark.command_line(BenchmarkConfig, __doc__))

@@ -148,25 +148,32 @@ def _is_of(node: onnx.NodeProto, parts: Sequence[str]) -> bool:
 
 def greatest_difference(program: Program, graph: ExportGraph) -> float:
     """How far the outputs are from those of the model, over all its checks. Raises ExportError beyond the tolerance."""
-    session = program.session(threads=torch.get_num_threads())
     greatest = 0.0
+    for inputs, name, ours, theirs in comparisons(program.session(threads=torch.get_num_threads()), graph):
+        distance = difference(ours, theirs)
+        if not distance <= graph.tolerance:
+            shapes = ", ".join(f"{key} {list(value.shape)}" for key, value in inputs.items())
+            raise ExportError(
+                f"{name} differs by {distance:.1e} from the model's for {shapes}; expected at most "
+                f"{graph.tolerance:.0e}; {_first_difference(program, inputs, graph.tolerance)}"
+            )
+        greatest = max(greatest, distance)
+    return greatest
+
+
+def comparisons(
+    session: onnxruntime.InferenceSession, graph: ExportGraph
+) -> Iterator[tuple[Mapping[str, Tensor], str, np.ndarray, np.ndarray]]:
+    """Inputs, the name of an output, what a session gives for it and what the model does, over all checks."""
     for inputs in (graph.inputs, *graph.checks):
         found = session.run(list(graph.outputs), {name: value.numpy() for name, value in inputs.items()})
         with torch.no_grad():
             expected = graph.reference(**inputs)
         for name, ours, theirs in zip(graph.outputs, found, expected, strict=True):
-            difference = _difference(ours, theirs.numpy())
-            if not difference <= graph.tolerance:
-                shapes = ", ".join(f"{key} {list(value.shape)}" for key, value in inputs.items())
-                raise ExportError(
-                    f"{name} differs by {difference:.1e} from the model's for {shapes}; expected at most "
-                    f"{graph.tolerance:.0e}; {_first_difference(program, inputs, graph.tolerance)}"
-                )
-            greatest = max(greatest, difference)
-    return greatest
+            yield inputs, name, ours, theirs.numpy()
 
 
-def _difference(found: np.ndarray, expected: np.ndarray) -> float:
+def difference(found: np.ndarray, expected: np.ndarray) -> float:
     """The greatest, or infinity for other shapes and for what is not finite."""
     if found.shape != expected.shape or not np.isfinite(found).all():
         return float("inf")

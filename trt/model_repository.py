@@ -107,7 +107,7 @@ def main(cfg: ModelRepositoryConfig) -> None:
         version.mkdir(parents=True)
         write_text(cfg.out / name / "config.pbtxt", text)
         if name in ("sound", "decoder") or (name == "network" and cfg.backend == "python"):
-            shutil.copy2(Path(__file__).parent / "serving" / "triton" / "step.py", version / "model.py")
+            shutil.copy2(Path(__file__).parent / "serving" / "triton" / "model.py", version / "model.py")
             write_text(version / "paths.json", json.dumps({"step": name, **own}, ensure_ascii=False))
         if name == "network":
             shutil.copy2(cfg.engine or cfg.asr, version / FILES[cfg.backend])

@@ -28,6 +28,7 @@ from tyro.conf import arg
 
 from common import config
 from common.config import ConfigError
+from common.devices import memory
 from common.recognition.decoding import DecodingOptions
 from common.recognition.output.writing import tell
 from common.runs.checkpoint import CheckpointError
@@ -104,7 +105,7 @@ class ServeConfig:
     device: str = "auto"
     """Device of checkpoints: auto, cpu, cuda or cuda:N."""
     precision: Literal["fp32", "tf32", "bf16", "fp16", "int8", "auto"] = "fp32"
-    """Arithmetic of the networks of recognisers that are checkpoints; int8 for Jasper and QuartzNet."""
+    """Arithmetic of the networks of recognisers that are checkpoints; int8 for Jasper, QuartzNet and FastConformers."""
     web: bool = False
     """Whether the page is served at /: recordings to words, live captions, sentences to sound."""
     language: str = "english"
@@ -150,6 +151,7 @@ class ServeConfig:
 
 def main(cfg: ServeConfig) -> int:
     """Serves until a signal ends it; returns the exit status. Raises what models raise that cannot be loaded."""
+    memory.in_one_heap()
     gateway = build(cfg)
     gc.collect()
     gc.freeze()  # what stays is not looked through again and again, which stops all threads

@@ -1,8 +1,9 @@
 """wav2vec 2.0 and the Hourglass Transformer: pre-training, fine-tuning, recognition. See wav2vec2/README.md."""
 
-from typing import TYPE_CHECKING, Any
-
 import common
+
+# isort: split
+from typing import TYPE_CHECKING, Any
 
 if not hasattr(common, "starting"):  # somebody else's, found before that of these packages
     raise SystemExit(f"error: {common.__file__} is in the way of the package `common`: rename it, or start elsewhere")

@@ -19,7 +19,7 @@ from common.recognition.cutting.chunks import AudioChunk, chunks
 from common.recognition.cutting.tensors import in_batches, padded, transcripts
 from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite
 from common.recognition.output.transcripts import Transcript
-from common.recognition.recognizer import OnError
+from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
@@ -60,7 +60,7 @@ class Represented(NamedTuple):
     error: str = ""
 
 
-class Recognizer:
+class Recognizer(SpeechRecognizer):
     """A model on a device, in a precision, ready for use."""
 
     def __init__(
@@ -130,10 +130,6 @@ class Recognizer:
             )
         separator = Letters(labels).separator
         return CTCDecoder(labels, blank=self.config.blank, separator=separator, options=options, like=like)
-
-    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
-        """As `stream`, whose options it takes, all at once."""
-        return list(self.stream(recordings, **options))
 
     def stream(
         self,

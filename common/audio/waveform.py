@@ -237,11 +237,11 @@ def blocks_of(
         yield from piece.blocks(most)
 
 
-def resample(samples: np.ndarray, from_rate: float, to_rate: float, *, quality: str = QUALITY) -> np.ndarray:
-    """Samples [N] at another rate; `quality` is soxr's: QQ, LQ, MQ, HQ, VHQ."""
+def resample(samples: np.ndarray, from_rate: float, to_rate: float) -> np.ndarray:
+    """Samples [N] at another rate."""
     if from_rate == to_rate:
         return samples
-    return soxr.resample(samples, from_rate, to_rate, quality=quality)
+    return soxr.resample(samples, from_rate, to_rate, quality=QUALITY)
 
 
 def resampled(blocks: Iterable[np.ndarray], from_rate: float, to_rate: float) -> Iterator[np.ndarray]:
@@ -255,14 +255,14 @@ def resampled(blocks: Iterable[np.ndarray], from_rate: float, to_rate: float) ->
     yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
 
 
-def change_speed(samples: np.ndarray, factor: float, *, quality: str = QUALITY) -> np.ndarray:
+def change_speed(samples: np.ndarray, factor: float) -> np.ndarray:
     """Samples [N] played `factor` times as fast: N / factor samples, and higher in pitch for factor > 1.
 
     Resampling, as in speed perturbation (Ko et al. 2015, "Audio augmentation for speech recognition").
     """
     if not 0 < factor < float("inf"):
         raise ValueError(f"speed {factor}: expected a positive number, 1 for unchanged")
-    return resample(samples, factor, 1.0, quality=quality)
+    return resample(samples, factor, 1.0)
 
 
 def _skip(sound: soundfile.SoundFile, n_samples: int) -> None:

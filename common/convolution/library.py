@@ -16,8 +16,8 @@ Instructions = Literal["automatic", "generic", "avx2", "avx512", "avx512_vnni", 
 INSTRUCTIONS: dict[Instructions, int] = {
     "automatic": 0, "generic": 1, "avx2": 2, "avx512": 3, "avx512_vnni": 4, "avx512_bf16": 5
 }  # fmt: skip
-Activation = Literal["identity", "leaky_relu", "clipped_relu", "gelu"]
-ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2, "gelu": 3}
+Activation = Literal["identity", "leaky_relu", "clipped_relu", "gelu", "silu"]
+ACTIVATIONS: dict[Activation, int] = {"identity": 0, "leaky_relu": 1, "clipped_relu": 2, "gelu": 3, "silu": 4}
 Weights = Literal["float32", "bfloat16", "fixed24", "int8"]
 WEIGHTS: dict[Weights, int] = {"float32": 0, "bfloat16": 1, "fixed24": 2, "int8": 3}
 BYTES: dict[Weights, int] = {"float32": 4, "bfloat16": 2, "fixed24": 3, "int8": 1}

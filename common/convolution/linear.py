@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import matmul, native, products, trained
-from common.convolution.native import Activation, Epilogue, PackedConvolution
+from common.convolution.native import Activation, Epilogue, PackedConvolution, Weights
 from common.convolution.operator import runs_natively
+from common.convolution.scales import is_exact_enough, sizes_of
 
 SMALLEST = 2**15  # weights, below which a call of the native library takes longer than it saves
 
@@ -28,24 +29,34 @@ class Linear(nn.Linear):
         self.packed: PackedConvolution | None = None
 
     def forward(self, x_XI: Tensor, activation: Activation = "identity") -> Tensor:
-        """[..., O], after "identity" or "gelu"."""
+        """[..., O], after "identity", "gelu" or "silu"."""
         if self.packed is None or not runs_natively(x_XI) or not x_XI.numel():
             if self.packed is None and products.is_worth_it(x_XI) and matmul.is_fastest(x_XI, self.weight):
-                return trained.linear(x_XI, self.weight, self.bias, activation)
-            y_XO = products.linear(x_XI, self.direct_weight(), self.bias)
-            return F.gelu(y_XO) if activation == "gelu" else y_XO
+                is_fused = activation != "silu"
+                y_XO = trained.linear(x_XI, self.weight, self.bias, activation if is_fused else "identity")
+            else:
+                is_fused, y_XO = False, products.linear(x_XI, self.direct_weight(), self.bias)
+            return y_XO if is_fused or activation == "identity" else getattr(F, activation)(y_XO)
         rows_1RI = x_XI.reshape(1, -1, self.in_features)
         y_1RO = x_XI.new_empty(1, rows_1RI.shape[1], self.out_features)
         native.run(rows_1RI, self.packed, Epilogue(self.bias, activation=activation), y_1RO)
         return y_1RO.view(*x_XI.shape[:-1], self.out_features)
 
-    def pack(self) -> None:
-        """Packs the weights, which have to be on the CPU in float32. Needs the native library.
+    def pack(self, weights: Weights = "float32") -> bool:
+        """Packs the weights, which have to be on the CPU in float32, as `weights`; whether it did: those that "int8"
+        would harm (`Sizes`) are packed in float32. "int8" rounds rows of the input, too. Needs the native library.
 
         A row has the same bits then, whatever the other rows are.
         """
-        self.packed = native.pack(self.weight.detach()[:, None], None)
+        weight_O1I = self.weight.detach()[:, None].contiguous()
+        sizes = sizes_of(weight_O1I) if weights == "int8" else None
+        powers_I = None if sizes is None else sizes.powers()
+        scale_I = None if powers_I is None else torch.from_numpy(powers_I)
+        self.packed = native.pack(weight_O1I, None, weights=weights, scale_I=scale_I)
+        if sizes is not None and not is_exact_enough(self.packed, weight_O1I, sizes):
+            self.packed = native.pack(weight_O1I, None)
         self.weight = nn.Parameter(self.weight.new_empty(0), requires_grad=False)
+        return self.packed.weights == weights
 
     def direct_weight(self) -> Tensor:
         """[O, I]: the weights, from the packed ones where there are such."""

@@ -192,10 +192,9 @@ def select(
     *,
     min_seconds: float = 0.1,
     max_seconds: float = float("inf"),
-    max_utterances: int | None = None,
     need_text: bool = False,
 ) -> Selection:
-    """The utterances of min_seconds to max_seconds (both included), at most the first max_utterances of them."""
+    """The utterances of min_seconds to max_seconds (both included)."""
     found = Utterances.of(utterances)
     seconds = found.seconds
     is_spoken = found.text_bytes > 0 if need_text else np.ones(len(found), bool)
@@ -203,12 +202,10 @@ def select(
     fits = is_long & (seconds <= max_seconds)
     spoken, long, fitting = (int(mask.sum()) for mask in (is_spoken, is_long, fits))
     kept = found if fitting == len(found) else found[fits]
-    kept = kept if max_utterances is None or fitting <= max_utterances else kept[:max_utterances]
     dropped = {
         "without text": len(found) - spoken,
         f"shorter than {min_seconds:g} s": spoken - long,
         f"longer than {max_seconds:g} s": long - fitting,
-        f"beyond the first {max_utterances}": fitting - len(kept),
     }
     reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items() if count)
     return Selection(kept, f"left out of {len(found)} utterances: {reasons}" if reasons else "")

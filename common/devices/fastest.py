@@ -31,10 +31,8 @@ def fastest(
     build: Callable[[Precision], Model],
     run: Callable[[Model], Tensor],
     device: torch.device | str,
-    *,
-    tolerance: float = TOLERANCE,
 ) -> Model:
-    """`build(precision)` for the precision whose `run` is the fastest within `tolerance`; says on stderr which it is.
+    """`build(precision)` for the precision whose `run` is the fastest within TOLERANCE; says on stderr which it is.
 
     `run` gives a floating-point tensor of any shape; one of another shape than in fp32 is out of tolerance. It needs
     the memory of two models while it measures.
@@ -52,9 +50,9 @@ def fastest(
         gain = ratio(times["plain"], times["other"])
         differs = f"differs by {difference:.2%}" if difference < math.inf else "gives another length or NaN"
         found.append(f"{other} is {gain:.2f} times as fast as fp32 and {differs}")
-        if difference <= tolerance and gain >= speed:
+        if difference <= TOLERANCE and gain >= speed:
             best, speed, precision = model, gain, other
-    print(f"precision: {precision} ({'; '.join(found)}; tolerance {tolerance:.0%})", file=sys.stderr)
+    print(f"precision: {precision} ({'; '.join(found)}; tolerance {TOLERANCE:.0%})", file=sys.stderr)
     return best
 
 

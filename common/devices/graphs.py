@@ -67,10 +67,6 @@ class GraphRunner:
         recording.replay()
         return _copied(recording.result)
 
-    def warm(self, *arguments: Tensor) -> None:
-        """Records for the shapes and types of `arguments` now, so that no call in serving has to wait for it."""
-        self(*arguments)
-
 
 def recorded(network: Callable[..., Any], arguments: list[Tensor], memory: Any) -> RecordedGraph:
     """The graph of `network` on the device of `arguments`, which need not be the current one."""

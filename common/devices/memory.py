@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # of <malloc.h>
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -3, -4, -8  # of <malloc.h>
 _MOST_TENSORS = 65_536  # that have pages of their own: glibc's default
 _LARGE = 32 << 20  # bytes from which on glibc gives a tensor pages of its own, once it has seen some of that size
 
@@ -20,9 +20,7 @@ def kept() -> Iterator[bool]:
     Otherwise every large tensor gets fresh pages, which the system fills with zeros one by one: an eighth of a step of
     Jasper 10x5, up to a third of smaller ones. What MALLOC_... in the environment says stays as it is.
     """
-    set_option = None
-    if sys.platform == "linux" and not any(name.startswith("MALLOC_") for name in os.environ):
-        set_option = _function("mallopt")
+    set_option = _mallopt()
     if set_option is None:
         yield False
         return
@@ -49,6 +47,15 @@ def uncollected() -> Iterator[None]:
         gc.unfreeze()
 
 
+def in_one_heap() -> None:
+    """From here on new threads share the first heap, if the C library is glibc and MALLOC_... does not say otherwise.
+
+    Each would have one of its own, and of those `give_back` leaves what is free at their ends.
+    """
+    if set_option := _mallopt():
+        set_option(_ARENA_MAX, 1)
+
+
 def can_give_back() -> bool:
     """Whether `give_back` does anything here."""
     return _function("malloc_trim") is not None
@@ -61,6 +68,12 @@ def give_back() -> None:
     """
     if trim := _function("malloc_trim"):
         trim(0)
+
+
+def _mallopt() -> Any:
+    """What sets options of glibc's; None where it is not there, or the user sets them."""
+    is_set = sys.platform != "linux" or any(name.startswith("MALLOC_") for name in os.environ)
+    return None if is_set else _function("mallopt")
 
 
 def _function(name: str) -> Any:

@@ -2,7 +2,8 @@
 
 `fp32` is IEEE single precision everywhere. `tf32` lets the matrix units of a GPU round the inputs of matrix products
 and convolutions to 10 bits. `bf16` and `fp16` train through autocast with fp32 weights, and infer with cast weights.
-`int8` is for inference on a CPU, of networks whose convolutions can be packed (`common.convolution`).
+`int8` is for inference on a CPU, of networks whose convolutions, or linear layers, can be packed
+(`common.convolution`).
 """
 
 import sys
@@ -30,8 +31,8 @@ DTYPES: dict[str, torch.dtype] = {
     "int8": torch.float32,  # of all that is not convolutions
 }
 NO_INT8 = (
-    "precision = int8 is for convolutions on a CPU, by the native library that `python -m common.convolution.build` "
-    "makes; take bf16 or fp32"
+    "precision = int8 is for convolutions and FastConformers on a CPU, by the native library that "
+    "`python -m common.convolution.build` makes; take bf16 or fp32"
 )
 
 
@@ -39,24 +40,24 @@ class _Float32Math:
     """The settings of the process for float32 products, wanted by whoever is inside of `float32_math`."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.wanted: list[tuple[object, tuple[str, bool]]] = []
+        self.lock = threading.RLock()  # a generator that is collected may leave while another enters
+        self.wanted: dict[object, tuple[str, bool]] = {}
         self.before = ("highest", False)
 
     def enter(self, who: object, precision: InferencePrecision) -> None:
         with self.lock:
             if not self.wanted:
                 self.before = (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
-            self.wanted.append((who, ("high", True) if precision == "tf32" else ("highest", False)))
+            self.wanted[who] = ("high", True) if precision == "tf32" else ("highest", False)
             self._apply()
 
     def leave(self, who: object) -> None:
         with self.lock:
-            self.wanted = [(other, settings) for other, settings in self.wanted if other is not who]
+            del self.wanted[who]
             self._apply()
 
     def _apply(self) -> None:
-        matmul, convolution = self.wanted[-1][1] if self.wanted else self.before
+        matmul, convolution = next(reversed(self.wanted.values()), self.before)
         torch.set_float32_matmul_precision(matmul)
         torch.backends.cudnn.allow_tf32 = convolution
 

@@ -4,7 +4,6 @@
 HF_HUB_CACHE, HF_TOKEN and HF_HUB_OFFLINE mean what they mean there. Nothing that is downloaded is executed.
 """
 
-import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from common.files.downloads import listed, missing_by, missing_files
 from common.runs.checkpoint import CheckpointError
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
@@ -59,12 +59,18 @@ def _downloaded(name: str, revision: str | None, extra: tuple[str, ...]) -> Path
     keep: dict[str, Any] = {"cache_dir": os.environ.get("HF_HUB_CACHE") or None}
 
     def kept(otherwise: str) -> Path:
+        missing = ""
         for pattern in _WEIGHTS:
-            wanted = [*_DESCRIPTIONS, *extra, pattern]
-            with contextlib.suppress(LocalEntryNotFoundError):
-                folder = Path(snapshot_download(**shared, **keep, local_files_only=True, allow_patterns=wanted))
-                if any(folder.glob(pattern)):
+            how: dict[str, Any] = {"allow_patterns": [*_DESCRIPTIONS, *extra, pattern], "ignore_patterns": "*/*"}
+            try:
+                folder = Path(snapshot_download(**shared, **keep, **how, local_files_only=True))
+                missing = missing or listed(missing_files(folder, how["allow_patterns"]))
+                if not missing and any(folder.glob(pattern)):
                     return folder
+            except LocalEntryNotFoundError as error:
+                missing = missing or missing_by(error)
+        if missing:
+            raise CheckpointError(f"{name}: {otherwise}, and its download broke off: missing are {missing}")
         raise CheckpointError(f"{name}: no such file or folder; {otherwise}, and it was not downloaded before")
 
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):

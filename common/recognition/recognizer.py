@@ -34,6 +34,7 @@ class SpeechRecognizer(Protocol):
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""
+        return list(self.stream(recordings, **options))
 
     def stream(
         self,

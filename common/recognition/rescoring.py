@@ -97,13 +97,7 @@ class Tuned(NamedTuple):
     after: float
 
 
-def tune(
-    lists: Sequence[Sequence[Candidate]],
-    references: Sequence[str],
-    *,
-    weights: Sequence[float] = WEIGHTS,
-    bonuses: Sequence[float] = BONUSES,
-) -> Tuned:
+def tune(lists: Sequence[Sequence[Candidate]], references: Sequence[str]) -> Tuned:
     """Tries all pairs. Of equally good ones the first, with the smallest weight, is taken. Raises ValueError."""
     if not lists or len(lists) != len(references):
         raise ValueError(f"expected a reference for each of {len(lists)} recordings, found {len(references)}")
@@ -113,7 +107,7 @@ def tune(
         return word_errors(references, best).rate
 
     before = word_errors(references, [c[0].text if c else "" for c in lists]).rate
-    found = [(rate(w, b), abs(b), w, b) for w, b in itertools.product(weights, bonuses)]
+    found = [(rate(w, b), abs(b), w, b) for w, b in itertools.product(WEIGHTS, BONUSES)]
     after, _, weight, bonus = min(found)
     return Tuned(weight, bonus, before, after)
 

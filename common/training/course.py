@@ -9,17 +9,6 @@ from typing import Any
 
 from common.config import check_not_negative
 
-RENAMED = {
-    "log_every": "every.log_steps",
-    "validate_every": "every.validate_steps",
-    "evaluate_every": "every.validate_steps",
-    "validate_every_epochs": "every.validate_epochs",
-    "save_every_epochs": "every.save_epochs",
-    "save_every_steps": "every.save_steps",
-    "save_every_updates": "every.save_steps",
-    "keep_updates": "keep_steps",
-}
-"""Settings of all trainings that had other names: for `RENAMED` of a configuration."""
 USUAL = {
     "Data": ("data.root", "data.train", "data.validation"),
     "Training": ("checkpoint", "pretrained", "epochs", "max_updates", "batch_size", "data.max_tokens", "optim.lr"),

@@ -89,7 +89,7 @@ class Learner:
         self._step(norm)
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
-            self.ema.update(progress.step if progress.warm_average else None)
+            self.ema.update(progress.step)
         self.told = {"grad_norm": norm}
         if self.scaler.is_enabled():
             self.scaler.update()

@@ -14,7 +14,7 @@ from common.data.variation.perturbation import PerturbationConfig
 from common.data.variation.speed import SpeedConfig
 from common.devices.precision import Precision
 from common.text.language import Language, UnknownLetters
-from common.training.course import RENAMED, USUAL, EveryConfig
+from common.training.course import USUAL, EveryConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,6 @@ class RecognitionSettings(ClipSettings, SpellingSettings):
 class TrainingSettings:
     """A training, however it counts its steps."""
 
-    RENAMED: ClassVar[dict[str, str]] = RENAMED
     USUAL: ClassVar = USUAL
     output_dir: Path
     """The run directory: configuration, logs, checkpoints."""

@@ -22,8 +22,6 @@ from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import RunDirectory
 from common.training.ema import Ema
 
-_RENAMED = {"best_wer": "best", "best_loss": "best", "best_mel": "best"}  # in checkpoints written before
-
 
 class TrainingError(RuntimeError):
     """Training that cannot go on: numbers that are not finite, data that cannot be used."""
@@ -63,18 +61,12 @@ class Progress:
     """Whose score it was: "raw" weights, or their moving "average"."""
     validated_at: int = 0
     """The step of the last validation."""
-    warm_average: bool = True
-    """Whether the moving average warms up; not in runs that began before it did."""
 
     @classmethod
     def restored(cls, saved: Mapping[str, Any]) -> "Progress":
-        """As in a checkpoint, also one written when it had fewer fields, or fields of other names."""
+        """As in a checkpoint."""
         known = {f.name for f in fields(cls)}
-        values = {_RENAMED.get(name, name): value for name, value in saved.items()}
-        before = {"validated_at": values["step"], "warm_average": False}
-        if math.isfinite(values.get("best", math.inf)):
-            before |= {"best_step": values["step"]}
-        return cls(**{name: value for name, value in (before | values).items() if name in known})
+        return cls(**{name: value for name, value in saved.items() if name in known})
 
     def begin_epoch(self, steps: int) -> str | None:
         """Counts in the steps of this job; a message for the log where their number differs from that before.
@@ -123,7 +115,7 @@ class TrainingState:
         problem = ""
         if self.directory.world.is_main:
             self.extra["data"] = now = digest(utterances)
-            before = (self.directory.saved or {}).get("data")  # absent in checkpoints written before
+            before = (self.directory.saved or {}).get("data")
             problem = difference(before, now, utterances) if before is not None else ""
         if not (problem := self.directory.world.gather(problem)[0]):
             return

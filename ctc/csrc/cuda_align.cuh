@@ -107,7 +107,7 @@ class Path {
     bool ends_in_label = false;
 };
 
-template <typename> __global__ void __launch_bounds__(ALIGN_THREADS) align_kernel(const __grid_constant__ Alignment a, bool is_shared) {
+template <typename> __global__ void __launch_bounds__(ALIGN_THREADS, 4) align_kernel(const __grid_constant__ Alignment a, bool is_shared) {
     CTC_DYNAMIC_SHARED(shared);
     const int64_t item = blockIdx.x, first = item * a.width;
     Path path(a, item, is_shared ? (double*)shared : a.work.rows + item * 4 * (a.width + 2));

@@ -215,7 +215,7 @@ template <typename In> class ExtendedLattice {
     int side = 0;
 };
 
-template <typename In> __global__ void __launch_bounds__(EXTENDED_THREADS) extended_kernel(const __grid_constant__ Batch b) {
+template <typename In> __global__ void __launch_bounds__(EXTENDED_THREADS, 2) extended_kernel(const __grid_constant__ Batch b) {
     CTC_DYNAMIC_SHARED(shared);
     const int64_t n = blockIdx.x;
     const Outcome outcome = b.workspace.outcomes[n];

@@ -37,7 +37,7 @@ template <int K, int W, bool STARS> class Walker {
     int64_t exponent;
 
     __device__ Walker(const Batch& b, int64_t n, const Outcome& outcome, Team team, BlockState* block, float* rings)
-        : exponent(0), frames(outcome.frames), stride(pair_stride(outcome.labels)), labels(int(outcome.labels)),
+        : exponent(0), frames(int(outcome.frames)), stride(int(pair_stride(outcome.labels))), labels(int(outcome.labels)),
           thread(int(threadIdx.x) - int(team) * S::TEAM), first_pair(thread * K),
           is_active(team != HELPER && first_pair < stride), block(block), ring(rings + int(team) * S::RING),
           emissions((const float*)scratch_of(b, n)), statistics(b.workspace.statistics + n * b.problem.frames),
@@ -67,10 +67,10 @@ template <int K, int W, bool STARS> class Walker {
     }
 
     // Steps [first, end) of T: step s leaves frame s, or T - 1 - s backwards. MEETS: the other team has been there.
-    template <Team TEAM, bool MEETS> __device__ void walk(int64_t first, int64_t end) {
+    template <Team TEAM, bool MEETS> __device__ void walk(int first, int end) {
         for (int ahead = 0; ahead < S::DEPTH; ahead++) fetch<TEAM, MEETS>(first + ahead, end);
         float blanks = 0, next_blanks = 0;  // blank's emissions of 32 steps, one a lane
-        for (int64_t step = first; step < end; step++) {
+        for (int step = first; step < end; step++) {
             if (step == first || step % WARP == 0) {
                 blanks = step == first ? blank_emissions<TEAM>(step / WARP) : next_blanks;
                 next_blanks = blank_emissions<TEAM>(step / WARP + 1);
@@ -104,35 +104,35 @@ template <int K, int W, bool STARS> class Walker {
   private:
     static __device__ float power(int exponent) { return __uint_as_float(unsigned(exponent + 127) << 23); }
 
-    template <Team TEAM> __device__ int64_t row_of(int64_t step) const {
+    template <Team TEAM> __device__ int row_of(int step) const {
         return TEAM == FORWARD ? step : frames - 1 - step;
     }
     // The frame whose emissions a step needs; backwards step 0 needs none.
-    template <Team TEAM> __device__ int64_t emission_of(int64_t step) const {
+    template <Team TEAM> __device__ int emission_of(int step) const {
         return TEAM == FORWARD ? step : frames - step;
     }
 
-    template <Team TEAM> __device__ float blank_emissions(int64_t block_of_steps) const {
-        const int64_t step = block_of_steps * WARP + lane_index();
+    template <Team TEAM> __device__ float blank_emissions(int block_of_steps) const {
+        const int step = block_of_steps * WARP + lane_index();
         const bool exists = step < frames && (TEAM == FORWARD || step > 0);
         return exists ? statistics[emission_of<TEAM>(step)].blank : 0;
     }
 
-    __device__ float* slot(int64_t step, int kind, int part) const {
+    __device__ float* slot(int step, int kind, int part) const {
         const int stage = int(step % S::DEPTH);
         return ring + (((stage * 3 + kind) * S::PARTS + part) * S::TEAM + thread) * S::VECTOR;
     }
 
-    __device__ void copy(int64_t step, int kind, const float* from) const {
+    __device__ void copy(int step, int kind, const float* from) const {
         for (int part = 0; part < S::PARTS; part++)
             copy_ahead<S::VECTOR * int(sizeof(float))>(slot(step, kind, part), from + part * S::VECTOR);
     }
 
-    template <Team TEAM, bool MEETS> __device__ void fetch(int64_t step, int64_t end) const {
+    template <Team TEAM, bool MEETS> __device__ void fetch(int step, int end) const {
         if (is_active && step < end) {
-            if (TEAM == FORWARD || step > 0) copy(step, 0, emissions + emission_of<TEAM>(step) * stride + first_pair);
+            if (TEAM == FORWARD || step > 0) copy(step, 0, emissions + int64_t(emission_of<TEAM>(step)) * stride + first_pair);
             if (MEETS) {
-                const float* const row = states + row_of<TEAM>(step) * 2 * stride + first_pair;
+                const float* const row = states + int64_t(row_of<TEAM>(step)) * (2 * stride) + first_pair;
                 copy(step, 1, row);
                 copy(step, 2, row + stride);
             }
@@ -140,7 +140,7 @@ template <int K, int W, bool STARS> class Walker {
         close_copies();
     }
 
-    __device__ void read(int64_t step, int kind, float values[K]) const {
+    __device__ void read(int step, int kind, float values[K]) const {
         for (int part = 0; part < S::PARTS; part++) {
             FloatVector<S::VECTOR> v = {};
             if (is_active) v = *(const FloatVector<S::VECTOR>*)slot(step, kind, part);
@@ -159,7 +159,7 @@ template <int K, int W, bool STARS> class Walker {
     __device__ int team_warp() const { return thread / WARP; }
 
     // The value of the thread before (forward) or behind, 0 at the end. Two parities of edges make one barrier enough.
-    template <Team TEAM> __device__ float exchange(int64_t step, float value) const {
+    template <Team TEAM> __device__ float exchange(int step, float value) const {
         const bool is_forward = TEAM == FORWARD;
         const int lane = lane_index();
         float other = is_forward ? __shfl_up_sync(ALL_LANES, value, 1) : __shfl_down_sync(ALL_LANES, value, 1);
@@ -176,7 +176,7 @@ template <int K, int W, bool STARS> class Walker {
     // Where a star stands the emission of the blanks is that of all classes together.
     __device__ float blank_emission(int k, float q_blank) const { return STARS && in_star >> k & 1 ? 1.0f : q_blank; }
 
-    __device__ void advance(int64_t step, float q_blank) {
+    __device__ void advance(int step, float q_blank) {
         float q[K];
         read(step, 0, q);
         const float entering = exchange<FORWARD>(step, label[K - 1]);
@@ -189,7 +189,7 @@ CTC_UNROLL
         }
     }
 
-    __device__ void retreat(int64_t step, float q_blank) {
+    __device__ void retreat(int step, float q_blank) {
         float q[K], onward[K];
         read(step, 0, q);
 CTC_UNROLL
@@ -207,12 +207,12 @@ CTC_UNROLL
     }
 
     // Forgets states of the frame before that lead nowhere, and brings the largest of the others to the target.
-    template <Team TEAM> __device__ void rescale(int64_t step) {
-        const int64_t row = row_of<TEAM>(step - 1);
+    template <Team TEAM> __device__ void rescale(int step) {
+        const int row = row_of<TEAM>(step - 1);
         float most = 0;
 CTC_UNROLL
         for (int k = 0; k < K; k++) {
-            const int64_t i = first_pair + k;
+            const int i = first_pair + k;
             if (TEAM == FORWARD ? i < labels - frames + row : i > row) blank[k] = label[k] = 0;
             most = larger_of(most, larger_of(blank[k], label[k]));
         }
@@ -235,8 +235,8 @@ CTC_UNROLL
         }
     }
 
-    template <Team TEAM, bool MEETS> __device__ void leave(int64_t step) const {
-        float* const row = states + row_of<TEAM>(step) * 2 * stride + first_pair;
+    template <Team TEAM, bool MEETS> __device__ void leave(int step) const {
+        float* const row = states + int64_t(row_of<TEAM>(step)) * (2 * stride) + first_pair;
         if (!MEETS) {
             if (!is_active) return;
             write(row, blank);
@@ -256,14 +256,13 @@ CTC_UNROLL
         }
         largest = warp_max_bits(largest);
         if (lane_index() == 0)
-            frame_maxima[row_of<TEAM>(step) * MOST_TEAM_WARPS + team_warp()] = __uint_as_float(largest);
+            frame_maxima[int64_t(row_of<TEAM>(step)) * MOST_TEAM_WARPS + team_warp()] = __uint_as_float(largest);
         if (!is_active) return;
         write(row, blanks);
         write(row + stride, others);
     }
 
-    int64_t frames, stride;
-    int labels, thread, first_pair;
+    int frames, stride, labels, thread, first_pair;
     bool is_active;
     BlockState* block;
     float* ring;
@@ -335,19 +334,19 @@ template <int K, int W, bool STARS> __global__ void __launch_bounds__(Shape<K, W
         return;
     }
     Walker<K, W, STARS> walker(b, n, outcome, team, &block, (float*)rings);
-    const int64_t middle = outcome.frames / 2;
+    const int frames = int(outcome.frames), middle = frames / 2;
     if (team == FORWARD)
         walker.template walk<FORWARD, false>(0, middle);
     else if (team == BACKWARD)
-        walker.template walk<BACKWARD, false>(0, outcome.frames - middle);
+        walker.template walk<BACKWARD, false>(0, frames - middle);
     else
         group_by_class(b, n, outcome.labels, helper, S::HELPERS, 3);
     __syncthreads();
     if (team == FORWARD) {
-        walker.template walk<FORWARD, true>(middle, outcome.frames);
+        walker.template walk<FORWARD, true>(middle, frames);
         walker.leave_last_states();
     } else if (team == BACKWARD) {
-        walker.template walk<BACKWARD, true>(outcome.frames - middle, outcome.frames);
+        walker.template walk<BACKWARD, true>(frames - middle, frames);
     }
     __syncthreads();
     const bool is_done = is_certain<W>(b, n, outcome, block);

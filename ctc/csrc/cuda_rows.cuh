@@ -83,6 +83,7 @@ CTC_UNROLL
 CTC_UNROLL
             for (int c = 0; c < CHUNKS; c++) {
                 const int first = begin + place(c * CHUNK);
+                __syncwarp();
                 Elements<In, CHUNK> out = {};
 CTC_UNROLL
                 for (int e = 0; e < CHUNK; e++)

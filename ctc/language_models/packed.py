@@ -22,7 +22,8 @@ class Packed:
         return self.count
 
     def __getitem__(self, place: int) -> int:
-        return int(self.between(place, place + 1)[0])
+        byte, bit = divmod(place * self.width, 8)
+        return int.from_bytes(self.bits[byte : byte + BEHIND].tobytes(), "little") >> bit & (1 << self.width) - 1
 
     def between(self, first: int, end: int) -> np.ndarray:
         """int64: the numbers from place `first` up to `end`."""

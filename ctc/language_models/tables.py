@@ -5,6 +5,7 @@ They are the arrays that `include/ctc_decode.h` describes, so that the native se
 
 import ctypes
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -37,11 +38,10 @@ class NgramAutomaton(NamedTuple):
         """(log p(word | history), the longest known history that ends in the word)."""
         log_prob = 0.0
         while history != 0:
-            first, last = self.first_arc.between(history, history + 2).tolist()
-            words = self.arc_word.between(first, last)
-            place = int(np.searchsorted(words, word))
-            if place < len(words) and words[place] == word:
-                return log_prob + float(self.arc_log_prob[first + place]), self.arc_next[first + place]
+            last = self.first_arc[history + 1]
+            place = bisect_left(self.arc_word, word, self.first_arc[history], last)
+            if place < last and self.arc_word[place] == word:
+                return log_prob + float(self.arc_log_prob[place]), self.arc_next[place]
             log_prob += float(self.backoff[history])
             history = self.backoff_state[history]
         return log_prob + float(self.arc_log_prob[word]), self.arc_next[word]

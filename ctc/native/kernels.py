@@ -36,6 +36,11 @@ FOLDER = "NATIVE_KERNELS"
 HEADERS = {
     "stddef.h": "",
     "string.h": "",
+    "cstring": "",
+    "new": "",
+    "algorithm": '#include "cuda_algorithms.h"\n',
+    "cmath": '#include "cuda_algorithms.h"\n',
+    "limits": '#include "cuda_algorithms.h"\n',
     "stdint.h": """typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
 typedef unsigned long uint64_t; typedef unsigned long uintptr_t;

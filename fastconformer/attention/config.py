@@ -38,6 +38,9 @@ class AttentionConfig:
     """Format of the prompt in front of a text."""
     language: str = ""
     """Language of recordings of which nothing is said; none, if there is no such default."""
+    directions: tuple[str, ...] = ()
+    """What is written of what is spoken, as en-de, where a model has learned some alone; all, if none is named. The
+    checkpoints of a training name those of its data."""
     longest_seconds: float = 35.0
     """Longest stretch of a recording that is heard at once. A model that was trained here hears none that is longer
     than what it learned from (data.max_seconds, and data.join.max_seconds where it joins)."""

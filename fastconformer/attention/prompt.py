@@ -64,9 +64,11 @@ class Wanted:
 class PromptFormat:
     """Makes prompts of a format with the special tokens of a model. Raises ValueError for what it cannot ask for."""
 
-    def __init__(self, kind: Prompts, pieces: PromptedPieces, default: str = "") -> None:
-        """`default`: the language that is spoken where nothing is said."""
-        self.kind, self.pieces, self.default = kind, pieces, default
+    def __init__(
+        self, kind: Prompts, pieces: PromptedPieces, default: str = "", directions: Sequence[str] = ()
+    ) -> None:
+        """`default`: the language that is spoken where nothing is said; `directions`: as `AttentionConfig`'s."""
+        self.kind, self.pieces, self.default, self.directions = kind, pieces, default, directions
         self._has_punctuation = pieces.are_cased  # what cannot be written is not asked for: no text followed its token
 
     def __call__(self, wanted: Wanted) -> list[int]:
@@ -99,9 +101,13 @@ class PromptFormat:
         return [*before, *self._numbers(START, EMOTION, _of(source), _of(target), *switches)]
 
     def languages(self, wanted: Wanted) -> tuple[str, str]:
-        """The codes of the languages that are spoken and written. Raises ValueError for one that is not known."""
+        """The codes of the languages that are spoken and written. Raises ValueError for what is not known."""
         source = self.language(wanted.source_language or self.default or None, "source_language")
-        return source, self.language(wanted.target_language or source, "target_language")
+        target = self.language(wanted.target_language or source, "target_language")
+        if self.directions and direction(source, target) not in self.directions:
+            learned = ", ".join(self.directions)
+            raise ValueError(f"target_language = {target!r} of {source!r}: this model has learned {learned} alone")
+        return source, target
 
     def is_translation(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt names two languages."""
@@ -135,6 +141,11 @@ class PromptFormat:
 
     def _numbers(self, *labels: str) -> list[int]:
         return [self.pieces.special(label) for label in labels]
+
+
+def direction(source: str, target: str) -> str:
+    """What is written of what is spoken, by the codes of their languages."""
+    return f"{source}-{target}"
 
 
 def _of(language: str) -> str:

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 import ctc
 from common.convolution.rows import Rows
 from common.devices.graphs import GraphRunner, RecordedGraph, warn_refused
-from common.devices.precision import DTYPES, Precision
+from common.devices.precision import DTYPES, InferencePrecision
 from fastconformer.attention import _cuda_attention
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.host_step import KINDS, HostDecoder, HostStep, Slots
@@ -38,6 +38,8 @@ ROWS = 32
 NUMBERS = 5  # of a token, beside its slots
 MOST_ALLOWED = 64
 """Sets of classes that may follow, of different recordings and languages."""
+MOST_IDLE_BYTES = 1 << 28
+"""Of the stores of steps that no search has: beyond it those go that were given back first."""
 
 
 def keys_values(decoder: AttentionDecoder, encoded_XSC: Tensor) -> Tensor:
@@ -51,7 +53,7 @@ def keys_values(decoder: AttentionDecoder, encoded_XSC: Tensor) -> Tensor:
     return torch.stack(found, -4).unflatten(-4, (-1, 2))
 
 
-def halved(decoder: AttentionDecoder, precision: Precision) -> AttentionDecoder:
+def halved(decoder: AttentionDecoder, precision: InferencePrecision) -> AttentionDecoder:
     """`decoder` itself in float32, else a copy whose products are of `precision`: their weights, keys and values.
 
     What is normalised and added up stays float32.
@@ -72,11 +74,11 @@ class Steps:
     """Makes the steps of a decoder: on arrays, if it is on the CPU, for which its weights are packed; else in torch."""
 
     def __init__(
-        self, decoder: AttentionDecoder, precision: DecoderPrecision = "fp32", on_device: Precision = "fp32"
+        self, decoder: AttentionDecoder, precision: DecoderPrecision = "fp32", on_device: InferencePrecision = "fp32"
     ) -> None:
         """`precision`: of packed weights. `on_device`: of weights that are not on the CPU."""
         self.decoder, self._host, self._sound = decoder, None, None
-        self._idle, self._lock = list[DecoderStep](), threading.Lock()
+        self._idle, self._lock = list[TorchStep](), threading.Lock()
         if decoder.bias.device.type != "cpu":
             self.decoder = halved(decoder, on_device)
         else:
@@ -98,9 +100,11 @@ class Steps:
         with self._lock:
             step = self._idle.pop() if self._idle else self()
         yield step
-        if self._host is None:  # after an error slots are still taken
+        if isinstance(step, TorchStep):  # after an error slots are still taken
             with self._lock:
                 self._idle.append(step)
+                while sum(own.store.nbytes for own in self._idle) > MOST_IDLE_BYTES:
+                    del self._idle[0]
 
     def hear(self, encoded_SC: Tensor) -> AttentionMemory:
         """What steps need of a recording's frames, after their projection."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from common.data.manifest import ManifestError, Utterance, Utterances
 from fastconformer.attention.pieces import PromptedPieces, is_language, language_code
-from fastconformer.attention.prompt import PromptFormat, Wanted
+from fastconformer.attention.prompt import PromptFormat, Wanted, direction
 
 Tokens = tuple[list[int], list[int]]
 """Those of a prompt, and those of the text after it with its end."""
@@ -70,10 +70,12 @@ class Targets:
         self._asked = functools.lru_cache(ASKED)(self._ask)
         recordings: dict[Any, list[int]] = {}
         tokens = np.zeros(len(utterances), np.int32)
+        learned = set()
         for number, utterance in enumerate(utterances):
             try:
                 wanted, before = self._asked(utterance.wanted)
                 tokens[number] = len(before) + len(self._spelled(wanted, before, utterance.text))
+                learned.add(direction(wanted.source_language or "", wanted.target_language or ""))
             except ValueError as error:
                 if skipped is None:
                     raise ValueError(f"utterance {utterance.id}: {error}") from None
@@ -81,6 +83,8 @@ class Targets:
                 continue
             own = recordings.setdefault((str(utterance.audio), utterance.offset_seconds), [])
             own.insert(len(own) if wanted.is_translation else 0, number)  # the transcript comes first
+        self.directions = learned
+        """What is written of what is spoken (`AttentionConfig.directions`)."""
         self._others = {own[0]: own for own in recordings.values()}
         self.first = np.array(sorted(self._others), np.int64)
         """Numbers of the utterances that stand for the recordings."""

@@ -19,7 +19,6 @@ from fastconformer.checkpoints.imported import TrainedModel
 from fastconformer.config import ModelConfig
 
 FORMAT = "fastconformer"  # what our checkpoints say they are
-FORMER = "transducer"  # and what those of before the package's name said
 
 
 def is_own(path: Path) -> bool:
@@ -33,7 +32,7 @@ def is_own(path: Path) -> bool:
 def read(path: Path, *, ema: bool | None = None) -> TrainedModel:
     """The model in a checkpoint of a training run. Raises CheckpointError."""
     state = checkpoint.load(path)
-    if state.get("format") not in (FORMAT, FORMER):
+    if state.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: not a FastConformer checkpoint of this repository; {checkpoint.contents(state)}"
         )
@@ -41,6 +40,8 @@ def read(path: Path, *, ema: bool | None = None) -> TrainedModel:
     with own_description(path, VocabularyError):
         settings = state["config"]
         model = _as_trained(config.build(ModelConfig, settings["model"], str(path)), settings)
+        learned = tuple(map(str, state.get("directions", model.attention.directions)))
+        model = replace(model, attention=replace(model.attention, directions=learned))
         pieces = decoded_pieces(state["pieces"], model.pieces)
         features = config.build(LogMelConfig, settings["features"], str(path))
         weights = state["ema"] if state.get("ema") is not None and ema is not False else state["weights"]

@@ -16,12 +16,14 @@ from common.text.pieces import Pieces
 from fastconformer.attention.joint import log_likelihood
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
-from fastconformer.hearing.texts import GAP, HeardPart
+from fastconformer.hearing.texts import GAP, HeardPart, TextHypothesis
 
 AT_ONCE = 4  # neighbours, at most, that are heard as one
 SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one
 UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
 PER_FRAME = 10.0  # nats, at most
+LEAST_EVIDENCE = 4.0  # nats for each label of a doubtful text, by which CTC takes it for more probable than silence
+FASTEST = 40.0  # letters in a second; fast speech has 25, and very fast speech 33
 LEAST_OF_TRANSLATED = 0.4  # of the letters that a CTC head hears
 SLOWEST = 8.0  # letters in a second of sound; slow speech has 12
 WIDE, PER_WIDE = 0x2E80, 3  # from this character on scripts have characters that stand for syllables and words
@@ -38,6 +40,18 @@ class JudgedPart(NamedTuple):
     """Likewise, of one of several."""
     sound: SoundStretch | None = None
     """What it was heard in, where there is a CTC head, and this part or a neighbour is doubtful."""
+
+    is_invented: bool = False
+    """Whether nobody can have said it: so fast, or with so little that CTC hears."""
+
+    @property
+    def written(self) -> HeardPart:
+        """The part as the transcript has it, without what is invented."""
+        text = self.part.hypothesis
+        if not self.is_invented:
+            return self.part
+        flags = tuple(dict.fromkeys((*text.flags, GAP)))
+        return self.part._replace(hypothesis=TextHypothesis([], "", [], 0.0, flags), times=())
 
     def flagged(self, flags: Sequence[str]) -> "JudgedPart":
         """As something that was heard again, in place of what had these flags."""
@@ -61,24 +75,28 @@ def judged(
     and a short one is no proof that parts of it say more: what is loud need not be speech, and decoders invent words.
     """
     text = part.hypothesis
+    said = letters(text.text)
+    is_invented = said > FASTEST * len(sound_N) / rate
     is_bad = bool(BAD & {*text.flags})
     if log_probs_SV is not None and not is_translation:
         labels = [label for label in text.labels if label not in pieces.control]
         best = float(log_probs_SV.max(-1).sum(dtype=np.float64))
         most = PER_FRAME * len(log_probs_SV)
         doubt = min(best - log_likelihood(log_probs_SV, labels, blank=pieces.blank), most)
-        return JudgedPart(part, is_bad or doubt > UNLIKELY, doubt, doubt)
-    said = letters(text.text)
+        of_silence = best - float(log_probs_SV[:, pieces.blank].sum(dtype=np.float64))
+        is_invented = is_invented or doubt > max(UNLIKELY, of_silence - LEAST_EVIDENCE * len(labels))
+        return JudgedPart(part, is_bad or doubt > UNLIKELY, doubt, doubt, is_invented=is_invented)
     if log_probs_SV is not None:
         expected = LEAST_OF_TRANSLATED * heard_letters(log_probs_SV, pieces)
         doubt = 2 * expected if is_bad else max(0.0, expected - said)
-        return JudgedPart(part, is_bad or doubt > 0, doubt, doubt)
+        return JudgedPart(part, is_bad or doubt > 0, doubt, doubt, is_invented=is_invented)
     expected = SLOWEST * WINDOW_SECONDS * float(loud_windows(sound_N, rate).sum())
+    is_doubtful, doubt, of_part = said > 0, expected - said, expected
     if is_bad:
-        return JudgedPart(part, True, 2 * expected, 2 * expected)
-    if said >= expected:
-        return JudgedPart(part, False, 0.0, 0.0)
-    return JudgedPart(part, said > 0, expected - said, expected)
+        is_doubtful, doubt, of_part = True, 2 * expected, 2 * expected
+    elif said >= expected:
+        is_doubtful, doubt, of_part = False, 0.0, 0.0
+    return JudgedPart(part, is_doubtful, doubt, of_part, is_invented=is_invented)
 
 
 def letters(text: str) -> int:

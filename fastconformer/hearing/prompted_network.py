@@ -40,7 +40,7 @@ class PromptedNetwork(ABC):
 
     def __init__(self, network: AttentionConfig, pieces: PromptedPieces) -> None:
         self.attention = network
-        self.prompts = PromptFormat(network.prompt, pieces, network.language)
+        self.prompts = PromptFormat(network.prompt, pieces, network.language, network.directions)
 
     @property
     @abstractmethod

@@ -55,7 +55,7 @@ class OpenRecording:
     heard: int = 0
     """Samples of its stretches."""
     wasted: int = 0
-    """Samples that were heard again, or are, and gave no text of which half as much is doubtful."""
+    """Samples that were heard again, or are, and gave no text of which half as much is doubtful and that was said."""
 
 
 @dataclass(kw_only=True)
@@ -120,7 +120,7 @@ class Rounds:
                 self._mend_seams(done)
                 language = done.wanted.target_language or done.wanted.source_language or network.attention.language
                 yield transcript_of(
-                    done.recording, [one.part for one in done.parts], network.pieces, language=language,
+                    done.recording, [one.written for one in done.parts], network.pieces, language=language,
                     seconds_per_frame=network.seconds_per_frame,
                 )  # fmt: skip
 
@@ -148,7 +148,7 @@ class Rounds:
         """What is wanted of the next stretch, told so many of the last words: fewer where half of the positions would
         not be left for its text, or where pieces cannot write what the model wrote."""
         handed, network = self.handed, self.network
-        said = " ".join(own.part.hypothesis.text for own in one.parts[-handed:]).split()[-handed:] if handed else []
+        said = " ".join(own.written.hypothesis.text for own in one.parts[-handed:]).split()[-handed:] if handed else []
         while said:
             wanted = replace(one.wanted, context=" ".join(said))
             with contextlib.suppress(ValueError):
@@ -169,7 +169,7 @@ class Rounds:
                     continue
                 (found,) = self._as_wholes([AskedStretch(done, sound, done.wanted)], 1)
                 doubt = sum(max(0.0, one.doubt) for one in some)
-                done.wasted += len(sound.samples_N) if 2 * found.doubt > doubt else 0
+                done.wasted += len(sound.samples_N) if 2 * found.doubt > doubt or found.is_invented else 0
                 if found.doubt < doubt:
                     flags = itertools.chain(*(one.part.hypothesis.flags for one in some))
                     parts[at : at + count] = [found.flagged(tuple(flags))]
@@ -194,7 +194,7 @@ class Rounds:
         wholes = self._as_wholes(own, len(own)) if own else []
         found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each)]
         doubt = sum(one.doubt_of_part for one in found)
-        of.wasted -= cost if 2 * doubt <= whole.doubt else 0
+        of.wasted -= cost if 2 * doubt <= whole.doubt and not all(one.is_invented for one in found) else 0
         if not found or doubt >= whole.doubt:
             return [whole]
         return [found[0].flagged(whole.part.hypothesis.flags), *found[1:]]

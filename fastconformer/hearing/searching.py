@@ -161,7 +161,7 @@ def of_transducer(
     how = TransducerBeamOptions(
         beam=beam, n_best=options.n_best, max_symbols=decoder.options.max_symbols, internal_weight=internal_weight
     )
-    search = BeamSearch(decoder.weights, how, threads=decoder.threads, network=decoder.native)
+    search = BeamSearch(decoder.weights, how, threads=decoder.threads, network=decoder.native, device=decoder.on_device)
     return SearchDecoding(BeamDecoding(search, pieces), options, scorer, is_gradual=search.is_native)
 
 

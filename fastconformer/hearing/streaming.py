@@ -17,6 +17,7 @@ its inbox, and is given a future.
 Shapes: B streams of a step, N samples, S encoder frames, C encoder width.
 """
 
+import contextlib
 import math
 import queue
 import re
@@ -155,7 +156,10 @@ class Pool:
         samples_N = session.waiting[0].samples_N
         if samples_N is None:
             samples_N, session.is_over = np.zeros(0, np.float32), True
-        session.add(samples_N, last=session.is_over)
+        try:
+            session.add(samples_N, last=session.is_over)
+        except Exception as error:  # without memory, say: this thread goes on for the others
+            session.error = f"the stream broke off: {error!r}"
         self._active[session] = time.monotonic()
 
     def _wait_seconds(self) -> float | None:
@@ -231,7 +235,8 @@ class Pool:
         owner = self.held.get(slot, lambda: None)()
         if slot in self.held and (owner is None or owner.is_over):
             del self.held[slot]
-            self.frames.shrink(max(self.held, default=-1) + 1)
+            with contextlib.suppress(RuntimeError):  # torch's, without memory for the smaller one beside the larger
+                self.frames.shrink(max(self.held, default=-1) + 1)
 
     @torch.inference_mode()
     def _step(self, sessions: Sequence[Session]) -> None:

@@ -12,7 +12,15 @@ import numpy as np
 import ctc
 from common.audio.silence import in_recording
 from common.recognition.cutting.pauses import WINDOW_SECONDS, between
-from common.recognition.output.transcripts import Alternative, Letter, Transcript, Word, best_of, words_of_pieces
+from common.recognition.output.transcripts import (
+    SPACE_SECONDS,
+    Alternative,
+    Letter,
+    Transcript,
+    Word,
+    best_of,
+    words_of_pieces,
+)
 from common.recognition.sources.recordings import Recording
 from common.text.pieces import SPACE, Pieces, is_spoken
 from common.text.vocabulary import VocabularyError
@@ -20,8 +28,6 @@ from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import FoundText, Result
 
 NO_SPACES = ("ja", "zh", "th")
-SPACE_SECONDS = 0.08
-"""How long before a word's first letter the space before it may begin the word."""
 TAIL_SECONDS = 0.3
 """How long after its last label a word may end."""
 NAN, GAP = "nan", "gap"

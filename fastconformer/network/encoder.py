@@ -201,7 +201,7 @@ class FeedForward(nn.Module):
     def forward(self, x_BSC: Tensor) -> Tensor:
         """x_BSC -> x_BSC"""
         x_BSC = _as_for(self.enter, self.norm(x_BSC))
-        return self.leave(dropout(F.silu(self.enter(x_BSC)), self.dropout, self.training))
+        return self.leave(dropout(self.enter(x_BSC, "silu"), self.dropout, self.training))
 
 
 class LinearAdapter(nn.Module):

@@ -5,12 +5,14 @@ the attention and that of the input into the weights before them; projected posi
 """
 
 import copy
+import sys
 
 import torch
 from torch import Tensor, nn
 
-from common.convolution import pack_linear
-from common.devices.precision import Precision, cast_for_inference
+from common.config import ConfigError
+from common.convolution import Linear, native, pack_linear
+from common.devices.precision import NO_INT8, InferencePrecision, cast_for_inference
 from fastconformer.network.encoder import ConformerBlock, FastConformer
 from fastconformer.network.model import Model
 
@@ -42,12 +44,22 @@ def fuse(model: Model) -> Model:
     return fused
 
 
-def cast(encoder: FastConformer, precision: Precision) -> FastConformer:
+def cast(encoder: FastConformer, precision: InferencePrecision) -> FastConformer:
     """`encoder` itself, cast once for inference; of bf16 and fp16 what is inside of the modules of the blocks alone.
 
     The frames that modules are added to, their layer normalisation and what subsamples stay in float32: rounding
-    these to bf16 was a third of its error, and on a CPU float32 takes no longer there.
+    these to bf16 was a third of its error, and on a CPU float32 takes no longer there. Of int8, linear layers of the
+    blocks multiply bytes, and all else is float32. Raises ConfigError for int8 that is not on a CPU, or has no library.
     """
+    if precision == "int8":
+        if not encoder.subsampling.project.weight.is_cpu or native.load() is None:
+            raise ConfigError(NO_INT8)
+        linear = {name: own for name, own in encoder.blocks.named_modules() if isinstance(own, Linear)}
+        # Positions are projected once, and kept.
+        kept = [name for name, own in linear.items() if not name.endswith("positions") and not own.pack("int8")]
+        if kept:
+            print(f"int8: in higher precision: {', '.join(kept)}", file=sys.stderr)
+        precision = "fp32"
     if precision not in ("bf16", "fp16"):
         return cast_for_inference(encoder, precision)
     exact: list[nn.Module] = [encoder.subsampling]

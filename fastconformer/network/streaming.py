@@ -76,11 +76,12 @@ class EncoderStreams:
         def sized(own: Tensor, new: Tensor) -> Tensor:
             return torch.cat([own[:slots], new])
 
-        self.tails_NKTF = [sized(*pair) for pair in zip(self.tails_NKTF, more[0], strict=True)]
-        self.past_N = [
+        tails_NKTF = [sized(*pair) for pair in zip(self.tails_NKTF, more[0], strict=True)]
+        past_N = [
             Past(sized(past.keys_values_BR2HD, new.keys_values_BR2HD), sized(past.tail_BCS, new.tail_BCS))
             for past, new in zip(self.past_N, more[1], strict=True)
         ]
+        self.tails_NKTF, self.past_N = tails_NKTF, past_N  # both or none, where memory is short
 
     def clear(self, slot: int) -> None:
         """Forgets the stream that had this slot."""

@@ -21,7 +21,7 @@ from torch import Tensor
 
 import ctc
 from common.devices.graphs import recorded, warn_refused
-from common.devices.precision import DTYPES, Precision
+from common.devices.precision import DTYPES, InferencePrecision
 from ctc import native
 from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
 from fastconformer.transducer.loss import _cuda_library
@@ -83,7 +83,7 @@ def room_for(batch: int, frames: int) -> tuple[int, int]:
 class CudaDecoder:
     """A network on a device, its matrices in `precision`. Weights that change afterwards have no effect."""
 
-    def __init__(self, weights: DecoderWeights, precision: Precision = "fp32") -> None:
+    def __init__(self, weights: DecoderWeights, precision: InferencePrecision = "fp32") -> None:
         self.device, self.dtype = weights.embedding.device, DTYPES[precision]
         encoder = weights.encoder_weight.shape[1]
         missing = padded(encoder) - encoder
@@ -124,15 +124,27 @@ class CudaDecoder:
     ) -> DecoderResult:
         """Decodes a batch, lengths checked; updates `state`, the tensors of a `DecoderState` in their order.
 
-        Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, before which all rooms go.
+        Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, before which all rooms go,
+        but for scorers that were too large before.
         """
         with self._alone:
+            self._scorers.check(scorers)
             settings = (max_symbols, any(scorers), internal_weight)
             try:
                 return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
             except torch.OutOfMemoryError:
                 self._rooms.clear()
             return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
+
+    def placed(self, scorers: Sequence[ctc.Scorer | None]) -> list[int]:
+        """Their addresses on the device, for another search; rooms go where memory is short."""
+        with self._alone:
+            self._scorers.check(scorers)
+            try:
+                return self._addresses(scorers)
+            except torch.OutOfMemoryError:
+                self._rooms.clear()
+            return self._addresses(scorers)
 
     def _decoded(
         self,
@@ -143,13 +155,22 @@ class CudaDecoder:
         settings: tuple[Any, ...],
     ) -> DecoderResult:
         with native.current_stream(self.device) as stream:
-            addresses = [self._scorers.address(own) for own in scorers]
+            addresses = self._addresses(scorers)
             room = self._room(*encoded_BSC.shape[:2], *settings)
             room.enter(encoded_BSC, counts_B, state, addresses)
             room.begin(stream)
             while bool(room.active_B.any()):
                 room.step(stream)
             return room.leave(len(counts_B), state)
+
+    def _addresses(self, scorers: Sequence[ctc.Scorer | None]) -> list[int]:
+        try:
+            return [self._scorers.address(own) for own in scorers]
+        except torch.OutOfMemoryError:
+            if not self._rooms:  # nothing can make room for them
+                self._scorers.refuse(scorers)
+                self._scorers.check(scorers)
+            raise
 
     def _room(self, batch: int, frames: int, *settings: Any) -> "Room":
         key = (*room_for(batch, frames), *settings)
@@ -255,6 +276,17 @@ def _unguarded(array: np.ndarray) -> np.ndarray:
     return np.ctypeslib.as_array((c_uint8 * array.nbytes).from_address(array.ctypes.data))
 
 
+def _arrays_of(scorer: ctc.Scorer) -> list[np.ndarray]:
+    found: list[np.ndarray] = []
+
+    def place(array: np.ndarray) -> int:
+        found.append(array)
+        return 0
+
+    scorer.table(place)
+    return found
+
+
 class DeviceScorers:
     """Scorers on a device as long as they live on the host; what several share lies there once."""
 
@@ -262,6 +294,18 @@ class DeviceScorers:
         self._device, self._vocabulary = device, vocabulary
         self._placed: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
         self._made: weakref.WeakKeyDictionary[ctc.Scorer, tuple[int, object]] = weakref.WeakKeyDictionary()
+        self._refused: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
+
+    def refuse(self, scorers: Sequence[ctc.Scorer | None]) -> None:
+        """From here on `check` refuses these, and all that share the largest array of them, as a language model's."""
+        largest = max((array for own in filter(None, scorers) for array in _arrays_of(own)), key=lambda own: own.nbytes)
+        self._refused[id(largest)] = largest
+
+    def check(self, scorers: Sequence[ctc.Scorer | None]) -> None:
+        """Raises torch.OutOfMemoryError for scorers that were too large."""
+        for own in filter(None, scorers if self._refused else ()):
+            if any(id(array) in self._refused for array in _arrays_of(own)):
+                raise torch.OutOfMemoryError("the memory of the GPU does not suffice for the language model")
 
     def address(self, scorer: ctc.Scorer | None) -> int:
         """Where `transducer_scorer_for_device` has put it; 0 for None."""

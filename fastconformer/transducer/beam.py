@@ -2,15 +2,17 @@
 
 Every sequence is summed over its alignments, and equal ones are one; the sum is exact for those that cannot reach
 `max_symbols` on a frame. It is one native call for a batch, on the CPU (`csrc/decode_beam.cpp`); where the native
-library is missing `reference.beam_search` searches. Needs no torch: frames and weights are tensors or arrays.
+library is missing `reference.beam_search` searches. On a GPU with our kernels batches are searched by `_cuda_beam`, but
+for frames that come in pieces. Needs no torch: frames and weights are tensors or arrays.
 
 Shapes: B utterances, S encoder frames, C encoder width.
 """
 
+import copy
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +20,20 @@ from common.text.pieces import Pieces
 from ctc import Scorer, native
 from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of
 from fastconformer.transducer import reference
-from fastconformer.transducer._beam_library import BeamResult, NativeSearch, TransducerBeamOptions, beam_functions
+from fastconformer.transducer._beam_library import (
+    MORE_NODES,
+    BeamResult,
+    NativeSearch,
+    TransducerBeamOptions,
+    beam_functions,
+)
 from fastconformer.transducer._decoder_library import NativeNetwork, aligned
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.decoder import check_shape, frame_counts, scorers_of_all
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
+
+if TYPE_CHECKING:
+    from fastconformer.transducer._cuda_decoder import CudaDecoder
 
 __all__ = ["BeamCandidate", "BeamSearch", "BeamState", "TransducerBeamOptions", "ranked"]
 
@@ -69,16 +80,17 @@ class BeamSearch:
         *,
         threads: int = 0,
         network: NativeNetwork | None = None,
+        device: "CudaDecoder | None" = None,
     ) -> None:
         """`threads`: 0 for as many as torch takes, without torch one for each core. `network`: the weights, if packed.
 
-        Raises ValueError for durations that are too long.
+        `device`: what has the weights on a GPU, and searches there. Raises ValueError for durations that are too long.
         """
         self.options, self.weights, self.threads = options or TransducerBeamOptions(), arrays_of(weights), threads
         longest = max(weights.durations or (1,))
         if longest > LONGEST_JUMP:
             raise ValueError(f"durations: expected at most {LONGEST_JUMP} frames, found {longest}")
-        self._native = None
+        self.on_device, self._native = device, None
         if beam_functions() is None:
             warn_slow("fastconformer.BeamSearch", where="in plain numpy")
         else:
@@ -125,6 +137,10 @@ class BeamSearch:
             raise ValueError("is_over: expected True without a state to go on from")
         counts_B = frame_counts(frames_B, *encoded_BSC.shape[:2])
         each = scorers_of_all(scorers, batch, self.weights.blank)
+        if self.on_device is not None and self._native is not None and state is None and batch:
+            candidates = self._by_device(self.on_device, encoded_BSC, counts_B, each)
+            if candidates is not None:
+                return candidates
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
         if self._native is None:
             rows = zip(encoded_BSC, counts_B.tolist(), each, strict=True)
@@ -142,6 +158,27 @@ class BeamSearch:
         if state is None:
             found.settled_B[:] = 0
         return _candidates(found, has_durations=bool(self.weights.durations))
+
+    def _by_device(
+        self, device: "CudaDecoder", encoded_BSC: Any, counts_B: np.ndarray, scorers: Sequence[Scorer | None]
+    ) -> list[list[BeamCandidate]] | None:
+        """None where a GPU has too little memory. Utterances that need more room are searched on the host."""
+        import torch
+
+        from fastconformer.transducer import _cuda_beam
+
+        try:
+            found = _cuda_beam.search(device, self.options, encoded_BSC, counts_B, scorers)
+        except torch.OutOfMemoryError as error:
+            warn_slow("fastconformer.BeamSearch", str(error).partition(".")[0], "on the host")
+            return None
+        candidates = _candidates(found, has_durations=bool(self.weights.durations))
+        host = copy.copy(self)
+        host.on_device = None
+        for n in np.flatnonzero(found.counts_B == MORE_NODES).tolist():
+            alone = slice(n, n + 1)
+            (candidates[n],) = host(array_of(encoded_BSC[alone]), counts_B[alone], scorers=scorers[n])
+        return candidates
 
     def _by_reference(self, encoded_SC: np.ndarray, scorer: Scorer | None) -> list[BeamCandidate]:
         own = self.options

@@ -26,7 +26,7 @@ from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
 
 if TYPE_CHECKING:  # these modules need torch
-    from common.devices.precision import Precision
+    from common.devices.precision import InferencePrecision
     from fastconformer.transducer._cuda_decoder import CudaDecoder
 
 MOST_SYMBOLS = 1000
@@ -98,7 +98,7 @@ class DecoderOptions:
     """Frames of all utterances of a thread that do; None for what was fastest."""
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
-    precision: "Precision" = "fp32"
+    precision: "InferencePrecision" = "fp32"
     """Precision of the matrices that the kernels of a GPU read; they compute in float32, as a CPU does with its own."""
 
     def __post_init__(self) -> None:
@@ -216,7 +216,7 @@ class Decoder:
         return labels
 
 
-def on_device(weights: DecoderWeights, precision: "Precision") -> "CudaDecoder | None":
+def on_device(weights: DecoderWeights, precision: "InferencePrecision") -> "CudaDecoder | None":
     """What decodes on the GPU that the weights are on; None where they are not, or it cannot, which is said once."""
     if isinstance(weights.embedding, np.ndarray):
         return None

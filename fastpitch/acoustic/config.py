@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from common.config import check_not_negative, check_positive, check_shares
 from common.features import TTS, LogMelConfig
 from common.runs.run_directory import FromCheckpoint
-from common.training.course import RENAMED, EveryConfig
+from common.training.course import EveryConfig
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
 from common.training.settings import ClipSettings, UtteranceSettings
@@ -238,7 +238,6 @@ def _published_optimiser() -> OptimConfig:
 class Config(UtteranceSettings):
     """A run of FastPitch."""
 
-    RENAMED: ClassVar = RENAMED | {"language": "text.language"}
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
     features: LogMelConfig = TTS

@@ -23,6 +23,7 @@ from common.devices.precision import DTYPES, Precision, cast_for_inference, floa
 from common.features import LogMel, LogMelConfig
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
+from common.seeds import mixed
 from fastpitch import voices
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.checkpoints import hifigan, waveglow
@@ -130,7 +131,7 @@ class Vocoder(StreamedSound):
         starts from, drawn from `seed`, the same for every utterance; the other vocoders have none. Raises VocoderError.
         """
         mel_BMT, frames_B = self.checked(mel_BMT, frames_B)
-        return self._voice(mel_BMT, frames_B, self._noise(mel_BMT.shape[2], sigma, seed))
+        return self._voice(mel_BMT, frames_B, self._noise(0, mel_BMT.shape[2], sigma, seed))
 
     def cuts(self, cuts: Sequence[MelSpan], *, sigma: float = 0.0, seed: int = 0) -> list[Tensor]:
         """As `StreamedSound`'s."""
@@ -139,11 +140,9 @@ class Vocoder(StreamedSound):
         lengths_B = torch.tensor([len(row_TM) for row_TM in rows])
         mel_BMT, frames_B = self.checked(nn.utils.rnn.pad_sequence(rows, batch_first=True).mT, lengths_B)
         longest = mel_BMT.shape[2]
-        noise = self._noise(max(own.start for own in heard) + longest, sigma, seed)
-        if noise is not None:  # of each the part that its frames have in the noise of the whole
-            positions = self.hop_samples // len(noise)
-            noise = torch.stack([noise[:, own.start * positions : (own.start + longest) * positions] for own in heard])
-        audio_BN = self._voice(mel_BMT, frames_B, noise)
+        noises = [self._noise(own.start, own.start + longest, sigma, seed) for own in heard]
+        drawn = [noise_GP for noise_GP in noises if noise_GP is not None]
+        audio_BN = self._voice(mel_BMT, frames_B, torch.stack(drawn) if drawn else None)
         return [cut.of(own, audio_N, self.hop_samples) for cut, own, audio_N in zip(cuts, heard, audio_BN, strict=True)]
 
     def require(self, features: LogMelConfig, owner: str = "the mel spectrogram") -> None:
@@ -168,14 +167,18 @@ class Vocoder(StreamedSound):
             z_BGP = noise_GP.to(mel_BMT.dtype).expand(len(mel_BMT), -1, -1)
             return self.generator.inverse(mel_BMT, z_BGP, frames_B).float()
 
-    def _noise(self, frames: int, sigma: float, seed: int) -> Tensor | None:
-        """[G, P], a beginning of the noise of any longer utterance; on the CPU drawn, so that devices agree."""
+    def _noise(self, start: int, end: int, sigma: float, seed: int) -> Tensor | None:
+        """[G, P] of some frames, the same whichever others are drawn; on the CPU, so that devices agree."""
         if not isinstance(self.generator, Waveglow | FusedWaveglow):
             return None
-        draw = torch.Generator().manual_seed(seed)
-        noise_PG = torch.randn(
-            frames * self.hop_samples // self.generator.cfg.group, self.generator.cfg.group, generator=draw
-        )
+        group = self.generator.cfg.group
+        positions, first = self.hop_samples // group, start // CHUNK_FRAMES
+        drawn = [torch.zeros(0, group)]
+        for chunk in range(first, -(-end // CHUNK_FRAMES)):
+            draw = torch.Generator().manual_seed(mixed(seed % 2**64, chunk))
+            drawn.append(torch.randn(CHUNK_FRAMES * positions, group, generator=draw))
+        before = (start - first * CHUNK_FRAMES) * positions
+        noise_PG = torch.cat(drawn)[before : before + (end - start) * positions]
         return (sigma * noise_PG).T.to(self.device, non_blocking=True)
 
     def checked(self, mel_BMT: Tensor, frames_B: Tensor | None) -> tuple[Tensor, Tensor | None]:

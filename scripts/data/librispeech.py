@@ -86,7 +86,7 @@ def prepare(subset: str, cfg: LibriSpeechConfig) -> None:
     utterances = read_manifest(folder).utterances
     if cfg.speeds:
         print(f"{subset}: making copies at speeds {' '.join(map(str, cfg.speeds))}")
-        utterances = prepare_speeds(utterances, cfg.speeds, root=folder).utterances
+        utterances = prepare_speeds(utterances, cfg.speeds, root=folder)
     write_jsonl(manifest, utterances)
     hours = sum(utterance.seconds for utterance in utterances) / 3600
     print(f"{subset}: {len(utterances)} utterances, {hours:.2f} hours, {manifest}")

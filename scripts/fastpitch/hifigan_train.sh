@@ -23,9 +23,9 @@ flag --batch_size BATCH_SIZE
 flag --grad_accumulation GRAD_ACCUMULATION
 flag --optim.lr LEARNING_RATE
 flag --schedule.gamma LEARNING_RATE_DECAY
-flag --validate_every_epochs VAL_INTERVAL
+flag --every.validate_epochs VAL_INTERVAL
 flag --samples_every_epochs SAMPLES_INTERVAL
-flag --save_every_epochs CHECKPOINT_INTERVAL
+flag --every.save_epochs CHECKPOINT_INTERVAL
 flag --resume RESUME
 flag --seed SEED
 path_flag --data.mels FINE_TUNE_DIR

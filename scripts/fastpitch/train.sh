@@ -17,7 +17,7 @@ flag --output_dir OUTPUT_DIR
 path_flag --checkpoint CHECKPOINT
 flag --epochs EPOCHS
 flag --epochs_this_job EPOCHS_THIS_JOB
-flag --save_every_epochs EPOCHS_PER_CHECKPOINT
+flag --every.save_epochs EPOCHS_PER_CHECKPOINT
 if [ -n "${BATCH_SIZE:-}${GRAD_ACCUMULATION:-}" ]; then
   : "${GRAD_ACCUMULATION:=2}"
   BATCH_SIZE=$((${BATCH_SIZE:-16} * GRAD_ACCUMULATION))

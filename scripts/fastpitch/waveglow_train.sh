@@ -15,7 +15,7 @@ flag --batch_size BATCH_SIZE
 flag --grad_accumulation GRAD_ACCUMULATION
 flag --optim.lr LEARNING_RATE
 flag --clip_norm GRAD_CLIP_THRESH
-flag --save_every_epochs CHECKPOINT_INTERVAL
+flag --every.save_epochs CHECKPOINT_INTERVAL
 flag --resume RESUME
 flag --seed SEED
 path_flag --checkpoint CHECKPOINT

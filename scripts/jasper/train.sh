@@ -41,8 +41,8 @@ case "${LR_POLICY:-}" in
   legacy) flags+=(--schedule.kind polynomial) ;;
   *) flags+=(--schedule.kind "$LR_POLICY") ;;
 esac
-flag --save_every_epochs SAVE_FREQUENCY
-flag --evaluate_every EVAL_FREQUENCY
+flag --every.save_epochs SAVE_FREQUENCY
+flag --every.validate_steps EVAL_FREQUENCY
 flag --prediction_frequency PREDICTION_FREQUENCY
 flag --data.max_seconds MAX_DURATION
 flag --resume RESUME

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from benchmarks import gpu_model
+from scripts import gpu_slow
 
 
 def test_the_page_is_what_the_command_writes():
@@ -19,3 +20,8 @@ def test_a_layer_is_counted_by_its_definition():
 def test_the_longer_of_two_times_is_expected():
     assert "| 1 (memory) |" in gpu_model.Work("copy", 1, 2.039e9, 1, is_half=True).row()
     assert "| 2 (arithmetic) |" in gpu_model.Work("product", 1, 1, 624e9, is_half=True).row()
+
+
+def test_what_gpu_check_prints_of_a_large_transducer_is_what_is_counted():
+    counted = {device.name.split()[0]: gpu_model.most_times_real_time(device) for device in gpu_model.DEVICES}
+    assert {name: counted[name] for name in gpu_slow.MOST} == gpu_slow.MOST

@@ -3,7 +3,7 @@ import sys
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import pytest
 from tyro.conf import arg
@@ -176,45 +176,6 @@ def test_what_python_itself_cannot_read_is_one_line(tmp_path, text, message):
     (tmp_path / "run.toml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         config.read_toml(tmp_path / "run.toml")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OftenConfig:
-    log_steps: int = 25
-
-
-@dataclass(frozen=True, kw_only=True)
-class RenamedConfig:
-    RENAMED: ClassVar[dict[str, str]] = {"log_every": "every.log_steps"}
-    every: OftenConfig = field(default_factory=OftenConfig)
-
-
-@pytest.mark.parametrize(
-    "words", [["--log_every", "3"], ["--log-every", "3"], ["--log-every=3"], ["--every.log-steps", "3"]]
-)
-def test_flags_of_old_names_are_taken_as_tyro_shows_them_and_as_files_write_them(words):
-    assert config.command_line(RenamedConfig, words, description="").every.log_steps == 3
-
-
-def test_a_table_under_an_old_name_is_read_over_the_default_of_its_field():
-    """What checkpoints of before say of their features."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Features:
-        RENAMED: ClassVar[dict[str, str]] = {"dither": "noise_floor", "heard_db": ""}
-        noise_floor: float = 1.0
-        bins: int = 64
-
-    @dataclass(frozen=True, kw_only=True)
-    class Run:
-        features: Features = field(default=Features(bins=80))
-
-    before = {"features": {"dither": 0.5, "heard_db": 0.0}}
-    assert config.build(Run, before, "a.pt").features == Features(noise_floor=0.5, bins=80)
-    with pytest.raises(
-        config.ConfigError, match=r"^a.pt: heard_db = 40: there is no such setting any more; train anew"
-    ):
-        config.build(Run, {"features": {"heard_db": 40}}, "a.pt")
 
 
 def test_yes_or_no_flags_may_stand_alone():

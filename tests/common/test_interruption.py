@@ -103,6 +103,24 @@ def test_ctrl_c_while_a_command_is_imported_is_one_line(module, tmp_path):
     assert (told.returncode, told.stdout, told.stderr) == (130, "", "interrupted\n")
 
 
+@pytest.mark.parametrize("where", ["typing", "numpy"], ids=["at its start", "while a command is imported"])
+def test_ctrl_c_at_the_start_of_the_installed_command_is_one_line(where, tmp_path):
+    """Its first import of another module that is slow, and that of the command that does the work."""
+    (tmp_path / f"{where}.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    (tmp_path / "speech").write_text(
+        "import sys\nsys.modules.pop('typing', None)\nfrom speech.__main__ import main\nmain()\n"
+    )
+    (tmp_path / "bin").mkdir()
+    script = (tmp_path / "speech").rename(tmp_path / "bin" / "speech")
+    told = subprocess.run(
+        [sys.executable, script, "data", "write", "x"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
+        timeout=60, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+    )  # fmt: skip
+    assert (told.returncode, told.stdout, told.stderr) == (130, "", "interrupted\n")
+
+
 def test_programs_of_others_that_import_a_package_are_left_alone():
     code = "import signal, common, ctc; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     told = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)

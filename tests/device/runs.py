@@ -81,9 +81,7 @@ def finetune_config(root: Path, output_dir: Path, **changes: Any) -> Any:
 
 def logging_rarely(cfg: Any) -> Any:
     """`cfg` without a line of the log for every step."""
-    if hasattr(cfg, "every"):
-        return replace(cfg, every=replace(cfg.every, log_steps=100))
-    return replace(cfg, log_every=100)
+    return replace(cfg, every=replace(cfg.every, log_steps=100))
 
 
 COMMANDS = {

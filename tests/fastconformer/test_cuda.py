@@ -1,9 +1,13 @@
 """What only a GPU can show: no waiting, graphs; and its losses against those of the CPU."""
 
+import warnings
+
 import pytest
 import torch
 
+import ctc
 from benchmarks import transducer_heads as heads
+from fastconformer.transducer.beam import BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.loss import _cuda_library
 from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
@@ -158,6 +162,23 @@ def test_scorers_choose_the_labels_that_they_choose_on_the_cpu(durations, intern
     options, each = DecoderOptions(internal_weight=internal_weight), scorers()
     found = Decoder(moved(weights), options)(*on_device(frames), scorers=each)
     assert_same(found, Decoder(weights, options)(*frames, scorers=each))
+
+
+@pytest.mark.parametrize("internal_weight", [0.0, 0.3])
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_beams_are_those_of_the_cpu(durations, internal_weight):
+    weights, *frames = decoding_problem(durations=durations, layers=2)
+    options = TransducerBeamOptions(n_best=3, internal_weight=internal_weight)
+    search = BeamSearch(moved(weights), options, device=Decoder(moved(weights)).on_device)
+    host = BeamSearch(weights, options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ctc.SlowPathWarning)
+        for each in (None, scorers()):
+            for found, expected in zip(
+                search(*on_device(frames), scorers=each), host(*frames, scorers=each), strict=True
+            ):
+                assert_same([one.decoded for one in found], [one.decoded for one in expected])
+                assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])

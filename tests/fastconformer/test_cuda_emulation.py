@@ -3,9 +3,12 @@
 import ctypes
 import functools
 import gc
+import itertools
+import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,13 +24,16 @@ from common.recognition.decoding import DecodingOptions
 from common.text.pieces import Pieces
 from ctc.ngram import estimate
 from fastconformer.attention.config import AttentionConfig
+from fastconformer.config import EncoderConfig, ModelConfig
 from fastconformer.hearing import searching
-from fastconformer.transducer import _cuda_decoder, _library, reference
+from fastconformer.transducer import _cuda_beam, _cuda_decoder, _library, reference
 from fastconformer.transducer._library import LIBRARY
+from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.loss import _cuda_library, joint_tiles, losses
 from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
+from fastconformer.transducer.weights import arrays_of
 from tests import emulation
 from tests.fastconformer.transducer import test_decoder as decoder_tests
 from tests.fastconformer.transducer import test_fused_loss as fused_tests
@@ -294,12 +300,12 @@ def test_scorers_of_random_models_choose_what_they_choose_on_the_processor(
 def test_greedy_decoding_with_phrases_stays_on_the_device_and_a_beam_search_does_not():
     weights, encoded_BSC, frames_B = decoder_tests.random_problem()
     pieces = Pieces([chr(ord("a") + i) for i in range(40)])
-    for beam, decodes_here in ((0, True), (2, False)):
+    for beam in (0, 2):
         options = DecodingOptions(beam=beam, hot_words=("cab", "fig"))
         decode = searching.of_transducer(Decoder(weights, DecoderOptions(precision="bf16")), pieces, options)
         emulation.counts_of(LIBRARY)
         found = decode(encoded_BSC, frames_B)
-        assert (emulation.counts_of(LIBRARY).launches > 0) == decodes_here
+        assert emulation.counts_of(LIBRARY).launches > 0
         assert sum(len(one.tokens) for one in found) > 5
 
 
@@ -477,7 +483,7 @@ def test_a_scorer_too_large_for_the_device_decodes_on_the_host(durations, monkey
     decoder_tests.assert_same(found, whole(first, counts_B, scorers=each, state=expected))
     monkeypatch.setattr(decode.on_device._scorers, "address", out_of_memory)
     counts_B = frames_B - counts_B
-    with pytest.warns(ctc.SlowPathWarning, match="runs on the host, which is slower: CUDA out of memory$"):
+    with pytest.warns(ctc.SlowPathWarning, match="on the host, which is slower: the memory of the GPU"):
         found = decode(second, counts_B, scorers=each, state=state)
     decoder_tests.assert_same(found, whole(second, counts_B, scorers=each, state=expected))
     for one, other in zip(state.parts, expected.parts, strict=True):
@@ -487,6 +493,32 @@ def test_a_scorer_too_large_for_the_device_decodes_on_the_host(durations, monkey
         decoder_tests.assert_same(
             decode(encoded_BSC, frames_B, scorers=each), whole(encoded_BSC, frames_B, scorers=each)
         )
+
+
+def test_a_language_model_that_does_not_fit_is_tried_once_and_rooms_stay(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    _library.warn_slow.cache_clear()
+    own, small, *_ = decoder_tests.scorers()
+    assert own is not None
+    other = own.with_hot_words({"a": 2.0})
+    decode = Decoder(weights)
+    scorers, tried = decode.on_device._scorers, []
+    place = scorers.address
+    too_large = lambda scorer: scorer is not None and scorer.ngram is not None  # noqa: E731
+    monkeypatch.setattr(
+        scorers, "address", lambda one: tried.append(one) or (out_of_memory() if too_large(one) else place(one))
+    )
+    expected = [Decoder(arrays_of(weights))(encoded_BSC, frames_B, scorers=one) for one in (own, other, small)]
+    with pytest.warns(ctc.SlowPathWarning, match="the memory of the GPU does not suffice for the language model"):
+        decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=own), expected[0])
+    decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=small), expected[2])
+    rooms, tries = dict(decode.on_device._rooms), len(tried)
+    for _ in range(3):
+        decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=other), expected[1])
+    assert len(tried) == tries, "what shares the language model is not tried"
+    assert rooms
+    assert decode.on_device._rooms == rooms
+    decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=small), expected[2])
 
 
 def test_what_cannot_be_written_goes_to_the_device_without_a_copy_on_the_host():
@@ -599,9 +631,16 @@ def test_the_benchmark_of_decoders_measures_both_sides(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         decoders_cuda, "random_frames", lambda weights, batch, _: heads.random_frames(weights, batch, 3)
     )
+    monkeypatch.setattr(decoders_cuda, "calibrate", lambda *_, **__: None)  # so few frames emit nothing
     monkeypatch.setattr(decoders_cuda, "compare", functools.partial(compare_once, compare))
     cfg = AttentionConfig(layers=1, width=8, heads=2, inner=8, classes=9)
-    found = list(decoders_cuda.rows(torch.device("cpu"), batches=(1, 2), attention=cfg))
+    encoder = EncoderConfig(width=16, layers=1, heads=2, subsampling_channels=8)
+    parakeet = ModelConfig(encoder=encoder, ctc=False, pieces=40, prediction_width=32, joint_width=32)
+    found = list(decoders_cuda.rows(torch.device("cpu"), batches=(1, 2), attention=cfg, parakeet=(parakeet, 2, 1)))
+    *_, beam, greedy = [found.pop(n) for n in (14, 13, 8, 7)]
+    assert greedy.items() > {"what": "TDT 0.6 B, greedy, samples to labels", "precision": "bf16", "batch": 2}.items()
+    assert beam["what"] == "TDT 0.6 B, beam of 6, samples to labels"
+    assert greedy["times_real_time"] == pytest.approx(2e3 / greedy["ms"], rel=0.01, abs=0.51)
     assert [(row["what"], row["batch"]) for row in found[:4]] == [
         ("greedy TDT", 1), ("greedy TDT, 3-gram", 1), ("greedy TDT", 2), ("50 tokens of attention", 32)
     ]  # fmt: skip
@@ -611,3 +650,74 @@ def test_the_benchmark_of_decoders_measures_both_sides(monkeypatch: pytest.Monke
 
 def compare_once(measure, sides, *, device, warmup, repeats):
     return measure(sides, device=device, warmup=0, repeats=1)
+
+
+def searched(weights, options, batch, **given) -> list[list[BeamCandidate]]:
+    """On the device, where nothing may go to the host."""
+    search = BeamSearch(weights, options, device=Decoder(weights).on_device)
+    search._native = search._native and mock.Mock(side_effect=AssertionError("the host"))
+    return search(*batch, **given)
+
+
+def assert_same_search(found: list[list[BeamCandidate]], expected: list[list[BeamCandidate]]) -> None:
+    assert [len(own) for own in found] == [len(own) for own in expected]
+    for own, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+        decoder_tests.assert_same([own.decoded], [other.decoded])
+        assert own[1:] == pytest.approx(other[1:], abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 4, 7])
+@pytest.mark.parametrize("internal_weight", [0.0, 0.3])
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+def test_beams_are_those_of_the_processor(durations: tuple[int, ...], internal_weight: float, beam: int):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=durations, layers=2 if beam == 4 else 1)
+    frames_B[1] = 0
+    options = TransducerBeamOptions(beam=beam, n_best=min(beam, 3), internal_weight=internal_weight)
+    host = BeamSearch(arrays_of(weights), options)
+    for scorers in (None, decoder_tests.scorers()):
+        found = searched(weights, options, (encoded_BSC, frames_B), scorers=scorers)
+        assert_same_search(found, host(encoded_BSC, frames_B, scorers=scorers))
+        alone = searched(weights, options, (encoded_BSC[3:4], frames_B[3:4]), scorers=scorers and scorers[3])
+        assert alone == found[3:4], "bitwise, whatever is beside it"
+
+
+def test_a_beam_that_keeps_everything_and_one_that_needs_more_room_are_those_of_the_processor(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=DURATIONS)
+    options = TransducerBeamOptions(beam=16, n_best=16, drop=-math.inf, max_symbols=2)
+    expected = BeamSearch(arrays_of(weights), options)(encoded_BSC[:, :6], frames_B.clamp(max=6))
+    assert_same_search(searched(weights, options, (encoded_BSC[:, :6], frames_B.clamp(max=6))), expected)
+    monkeypatch.setattr(_cuda_beam, "NODES", 1)
+    monkeypatch.setattr(_cuda_beam, "NODES_EACH", 3)
+    search = BeamSearch(weights, options, device=Decoder(weights).on_device)
+    assert_same_search(search(encoded_BSC[:, :6], frames_B.clamp(max=6)), expected)
+
+
+def test_what_no_beam_can_search_is_told_and_short_memory_means_the_host(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    search = BeamSearch(weights, device=Decoder(weights).on_device)
+    wrong_BSC = encoded_BSC.clone()
+    wrong_BSC[1, 30] = math.nan
+    with pytest.raises(ValueError, match="encoded: utterance 1: its frames hold NaN"):
+        search(wrong_BSC, frames_B)
+    assert search(encoded_BSC[:0], frames_B[:0]) == []
+    found = search(encoded_BSC[:2, :0], [0, 0])
+    assert [[one.decoded.tokens for one in own] for own in found] == [[[]], [[]]]
+    _library.warn_slow.cache_clear()
+    monkeypatch.setattr(_cuda_beam, "search", out_of_memory)
+    with pytest.warns(ctc.SlowPathWarning, match="BeamSearch runs on the host, which is slower: CUDA out of memory$"):
+        found = search(encoded_BSC, frames_B)
+    assert found == BeamSearch(arrays_of(weights))(encoded_BSC, frames_B)
+
+
+@pytest.mark.parametrize("internal_weight", [0.0, 0.3])
+def test_a_step_of_a_beam_has_few_launches_and_no_wait(internal_weight: float):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=DURATIONS)
+    device, options = Decoder(weights).on_device, TransducerBeamOptions(internal_weight=internal_weight)
+    emulation.counts_of(LIBRARY)
+    _cuda_beam.search(device, options, encoded_BSC, frames_B.numpy(), [None] * len(frames_B))
+    counts = emulation.counts_of(LIBRARY)
+    extra = 2 if internal_weight else 0
+    assert (counts.launches - 5 - extra) % (_cuda_beam.STEPS_AT_ONCE * (4 + extra)) == 0
+    assert counts.waits == 0

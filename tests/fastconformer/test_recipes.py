@@ -17,17 +17,11 @@ from fastconformer.network.model import Model
 from fastconformer.run import NAME, Run
 from fastconformer.train import main
 from tests.fastconformer.runs import TOY, toy_config
-from tests.jasper.runs import write_corpus
 from tests.training import directory_of, events
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RECIPES = {"medium": 31e6, "large": 115e6}
 ATTENTION = {"medium": 31e6, "large": 183e6}
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")

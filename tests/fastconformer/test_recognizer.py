@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import fastconformer
+from common.config import ConfigError
+from common.convolution import native
 from common.devices.precision import DTYPES, cast_for_inference
 from common.runs.checkpoint import CheckpointError
 from fastconformer.hearing.long_audio import ChunkOptions
@@ -183,7 +185,7 @@ def test_heads_that_are_not_there_are_named(tmp_path):
     )
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8"])
 def test_features_are_the_same_in_every_precision(precision):
     samples = torch.from_numpy(audio()[2])[None]
     full, half = asr("tdt"), asr("tdt", precision=precision)
@@ -192,7 +194,7 @@ def test_features_are_the_same_in_every_precision(precision):
     encoded, _ = half.encode(*found)
     assert encoded.dtype == torch.float32
     difference = (encoded - full.encode(*expected).encoded_BSC).abs()
-    assert difference.max() < (0.5 if precision == "bf16" else 0.05)
+    assert difference.max() < (0.05 if precision == "fp16" else 0.5)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -209,6 +211,21 @@ def test_what_is_kept_in_float32_lessens_the_error_of_a_precision(precision):
     half.model.encoder = cast_for_inference(asr("tdt").model.encoder, precision)
     whole = (half.encode(*features).encoded_BSC - expected).square().mean()
     assert error < 0.8 * whole
+
+
+def test_linear_layers_of_blocks_multiply_bytes_in_int8_and_all_else_is_float32(monkeypatch):
+    encoder = asr("tdt", precision="int8").model.encoder
+    packed = {name: own.packed.weights for name, own in encoder.named_modules() if getattr(own, "packed", None)}
+    assert [name for name, kind in packed.items() if name.startswith("blocks.1.") and kind == "int8"] == [
+        f"blocks.1.{name}" for name in (
+            "feed_forward_in.enter", "feed_forward_in.leave", "attention.qkv", "attention.leave", "convolution.enter",
+            "convolution.leave", "feed_forward_out.enter", "feed_forward_out.leave",
+        )
+    ]  # fmt: skip
+    assert {own.dtype for own in encoder.parameters()} == {torch.float32}
+    monkeypatch.setattr(native, "load", lambda: None)
+    with pytest.raises(ConfigError, match=r"^precision = int8 is for .* FastConformers on a CPU.*take bf16 or fp32$"):
+        asr("tdt", precision="int8")
 
 
 def test_weights_that_do_not_fit_their_description_are_named(tmp_path):

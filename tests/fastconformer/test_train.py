@@ -27,15 +27,9 @@ from fastconformer.run import NAME, Run, started_from
 from fastconformer.train import main
 from tests.fastconformer import golden
 from tests.fastconformer.runs import TOY, toy_config
-from tests.jasper.runs import write_corpus
 from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")
@@ -220,13 +214,6 @@ def test_targets_that_do_not_fit_name_the_utterance_or_are_skipped(corpus, tmp_p
         main(cfg)
     main(replace(cfg, output_dir=tmp_path / "skip", data=replace(cfg.data, on_error="skip")))
     assert any("labels do not fit into the" in line for line in events(tmp_path / "skip"))
-
-
-def test_checkpoints_of_before_load(trained, tmp_path):
-    state = state_of(trained)
-    config = state["config"] | {"features": state["config"]["features"] | {"heard_db": 0.0}}
-    checkpoint.save(tmp_path / "a.pt", state | {"format": "transducer", "config": config})
-    assert fastconformer.load(tmp_path / "a.pt").feature_config.longest_pause == 0.0
 
 
 def test_damaged_or_foreign_checkpoints_are_named(trained, tmp_path):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from common.config import ConfigError
 from common.data.manifest import ManifestError, read_manifest
 from common.features import TTS, LogMel
+from fastpitch import prepare
 from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
 from fastpitch.front.symbols import TextConfig
 from fastpitch.prepare import PrepareConfig, main
@@ -46,6 +48,28 @@ def configured(tmp_path: Path, *inputs: Path, **settings: object) -> PrepareConf
 
 
 GOOD = {"a": (voice(0.5), RATE, "a short clip"), "b": (voice(0.4, 250.0), RATE, "another")}
+
+
+def _slow(utterance: str) -> str:
+    """Stands for preparing a clip: leaves a file where it began."""
+    (Path(utterance).parent / f"begun_{Path(utterance).name}").touch()
+    time.sleep(0.05)
+    return utterance
+
+
+def test_an_error_between_clips_does_not_wait_for_clips_that_are_not_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "_prepare_in_worker", _slow)
+    clips = [str(tmp_path / f"{i:03d}") for i in range(400)]
+    cfg = PrepareConfig(inputs=(tmp_path,), output=tmp_path / "out", text=LETTERS, workers=2)
+
+    def consume() -> None:
+        with prepare._results(clips, cfg) as results:
+            for _ in results:
+                raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk is full"):
+        consume()
+    assert len(list(tmp_path.glob("begun_*"))) <= 80
 
 
 def test_pitch_mels_manifest_and_statistics_are_written(tmp_path, capsys):

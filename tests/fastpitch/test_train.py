@@ -23,11 +23,6 @@ from tests.training import events, logged, on_record, state_of
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=6))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))

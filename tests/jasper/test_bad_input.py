@@ -11,15 +11,10 @@ import soundfile
 import torch
 
 from common import config
-from tests.jasper.tiny import Said, run, save_tiny, tiny_config
+from tests.jasper.tiny import Said, run, tiny_config
 
 RATE = 16_000
 ENTRY_POINTS = ("jasper.inference", "jasper.evaluation", "jasper.train")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("model") / "tiny.pt")
 
 
 def noise(seconds: float) -> np.ndarray:

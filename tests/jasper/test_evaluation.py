@@ -19,11 +19,6 @@ TEXTS = {"a": "Mr. Smith", "b": "one TWO", "c": "three", "d": "four five six", "
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("model") / "tiny.pt")
-
-
-@pytest.fixture(scope="module")
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five utterances of 0.5 to 2.5 seconds."""
     folder = tmp_path_factory.mktemp("speech")

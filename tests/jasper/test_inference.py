@@ -15,11 +15,6 @@ from tests.processes import fork_module
 RATE = 16_000
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("model") / "tiny.pt")
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
     """A FLAC file, a deeper WAV file at 8 kHz and something that is no audio, in one folder."""

@@ -15,11 +15,6 @@ from tests.training import events
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
 @pytest.mark.parametrize(("batch_size", "steps"), [(2, 6), (12, 1), (1, 12)])
 def test_a_run_that_goes_on_with_other_batches_finishes_the_epoch_at_the_same_part(corpus, tmp_path, batch_size, steps):
     cfg = toy_config(corpus, tmp_path, epochs=1)

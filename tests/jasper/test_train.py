@@ -26,11 +26,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 AUGMENTED = SpecAugmentConfig(freq_masks=1, max_freq=8, time_masks=1, max_time=10)
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
     main(toy_config(corpus, tmp_path, epochs=4))
     recorded = on_record(Path(__file__).with_name("golden_toy_losses.txt"))

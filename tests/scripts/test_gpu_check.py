@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from common import config
+from scripts import gpu_slow
 from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.network.config import HourglassConfig
 
@@ -146,6 +147,18 @@ def test_rows_measured_here_stand_beside_published_numbers(gpu_machine):
     assert done.returncode == 0
     for other in ({"precision": "bf16"}, {"batch": 2}, {"seconds_of_audio": 9.0}, {"metric": "other"}):
         assert "published 60" not in gpu_machine.check("optim", ROW=json.dumps(row | other)).stdout
+
+
+def test_the_rate_of_a_large_transducer_stands_beside_published_ones_and_the_limits(gpu_machine):
+    row = {"what": "TDT 0.6 B, greedy, samples to labels", "precision": "bf16", "batch": 128, "seconds_of_audio": 12}
+    row |= {"times_real_time": 12196, "device": "NVIDIA H200"}
+    told = gpu_machine.check("optim", ROW=json.dumps(row)).stdout.splitlines()[-1]
+    assert told == (
+        "TDT 0.6 B, greedy, samples to labels bf16 128 12: 12,196 times real time, published on an H200 6,098 by NeMo "
+        f"(2.00), 12,353 by fast-gpu-asr with a beam of 6 (0.99); {gpu_slow.MOST['H200']:,} at most by the limits"
+    )
+    other = gpu_machine.check("optim", ROW=json.dumps(row | {"device": "NVIDIA L40"})).stdout
+    assert other.endswith("fast-gpu-asr with a beam of 6 (0.99)\n")
 
 
 def test_steps_can_be_chosen(gpu_machine):

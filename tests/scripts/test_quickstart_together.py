@@ -1,11 +1,13 @@
 """Trainings side by side: how they are shown, and how they end."""
 
 import io
+import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +16,22 @@ import pytest
 from common.config import ConfigError
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-pytestmark = pytest.mark.slow  # every process imports torch
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def together():
-    """The script as a module."""
+    """The script as a module; its processes are those of a server that has imported torch."""
     sys.path.insert(0, str(SCRIPTS))
     import quickstart_together
 
-    yield quickstart_together
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "common.training.loop", "quickstart_together", __name__])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(multiprocessing, "get_context", lambda _: context)
+        yield quickstart_together
+    forkserver._forkserver._stop()  # others begin with one of their own
+    context.set_forkserver_preload([])
     sys.path.remove(str(SCRIPTS))
 
 

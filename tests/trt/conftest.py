@@ -1,11 +1,15 @@
 import fcntl
+import hashlib
+import io
 import os
+import pickle
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from torch import Tensor, nn
 
 from common.audio import waveform
 from tests.fastconformer import golden
@@ -16,6 +20,7 @@ from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
 from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_fastpitch, save_jasper
 from tests.trt.serving.running import Served, noise, served
+from trt import conversion
 from trt.export import command
 from trt.serve import ServeConfig
 
@@ -55,6 +60,36 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     return made
 
 
+class _Described(pickle.Pickler):
+    """Writes tensors as their checksums: of equal networks mostly the same, and of others never."""
+
+    def persistent_id(self, value: object) -> object:
+        if not isinstance(value, Tensor):
+            return None
+        content = hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()
+        return isinstance(value, nn.Parameter), str(value.dtype), tuple(value.shape), content
+
+
+@pytest.fixture(scope="session", autouse=True)
+def conversions(once: Once) -> Iterator[None]:
+    """What `command` converts, it converts once in all tests: a file in float16 is made of the graph in float32."""
+
+    def converted(graph: conversion.ExportGraph, *, stem: str) -> conversion.Program:
+        described = io.BytesIO()
+        _Described(described).dump((graph._replace(reference=None, from_audio=None, checks=()), conversion.MOST_BYTES))
+        folder = once(
+            f"graph-{hashlib.sha256(described.getvalue()).hexdigest()[:16]}-{stem}",
+            lambda folder: (folder / "it").write_bytes(
+                pickle.dumps(conversion.converted(graph, stem=stem)._replace(source=None))
+            ),
+        )
+        return pickle.loads((folder / "it").read_bytes())
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(command, "converted", converted)
+        yield
+
+
 @pytest.fixture(scope="session")
 def jasper(once: Once) -> Path:
     """A checkpoint, and m.onnx beside it."""
@@ -64,6 +99,12 @@ def jasper(once: Once) -> Path:
         command.main(command.ExportConfig(checkpoint=path, out=path.with_suffix(".onnx")))
 
     return once("jasper", make) / "m.pt"
+
+
+@pytest.fixture(scope="session")
+def model(jasper: Path) -> Path:
+    """The ONNX file of that checkpoint."""
+    return jasper.with_suffix(".onnx")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ transcribe takes and writes what inference does; a server that is busy is asked 
 once, compares every answer with the one that its recording got alone, and gives percentiles. Needs no torch.
 """
 
-import math
 import os
 import sys
 import threading
@@ -31,7 +30,7 @@ from common.recognition.output.transcripts import Transcript
 from common.recognition.output.writing import Format, tell
 from common.recognition.sources.inputs import InputRecording, find_recordings
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
-from trt.client.measuring import ClientClip, Offline, measure, measure_live, measure_speech, offline
+from trt.client.measuring import ClientClip, measure, measure_live, measure_speech
 from trt.client.streaming import captions, from_pipe, in_real_time
 
 
@@ -67,8 +66,6 @@ class ClientConfig:
     of: Literal["transcripts", "captions", "speech"] = "transcripts"
     """Subject of a measurement: transcripts of recordings; captions of recordings streamed as they would be spoken, one
     per client; speech, the first sound of a text in quotes."""
-    offline: Path | None = None
-    """ONNX file of the server, for measure: this process transcribes with it too, in batches of 8, for comparison."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -180,16 +177,8 @@ def measured(cfg: ClientConfig) -> int:
         clips.append(ClientClip(content, name, waveform.info(waveform.Held(content, name)).seconds))
     if problems or not clips:
         raise ServerError("; ".join(problems) or "no recordings to ask for")
-    before = _offline(cfg, clips)
     result = measure(cfg.url, clips, key=cfg.key, clients=cfg.clients, seconds=cfg.seconds)
     print("\n".join(result.lines()))
-    if before is not None and (after := _offline(cfg, clips)) is not None:
-        throughput, cpu_ms = ((one + other) / 2 for one, other in zip(before, after, strict=True))
-        share = "" if math.isnan(result.cpu_ms) else f", by processor time {cpu_ms / result.cpu_ms:.2f}"
-        print(
-            f"offline in batches: {throughput:.1f} s of audio a second, {cpu_ms:.2f} ms of processor time a recording; "
-            f"the server {result.throughput / throughput:.2f} of it{share}"
-        )
     return 1 if result.errors or result.wrong else 0
 
 
@@ -197,9 +186,3 @@ def _waits(seconds: list[float]) -> str:
     if not seconds:
         raise ServerError("nothing was answered in that time")
     return ", ".join(f"p{p} {1000 * percentile(seconds, p):.0f}" for p in (50, 90, 95, 99))
-
-
-def _offline(cfg: ClientConfig, clips: list[ClientClip]) -> Offline | None:
-    if cfg.offline is None:
-        return None
-    return offline(cfg.offline, clips, batch_size=8, seconds=min(10.0, cfg.seconds))

@@ -93,20 +93,6 @@ def measure(url: str, clips: Sequence[ClientClip], *, key: str, clients: int, se
     )
 
 
-def merged(parts: Sequence[ClientMeasurement]) -> ClientMeasurement:
-    """Several results as one."""
-    return ClientMeasurement(
-        answers=sum(part.answers for part in parts),
-        errors=[error for part in parts for error in part.errors],
-        wrong=sum(part.wrong for part in parts),
-        latencies=[latency for part in parts for latency in part.latencies],
-        audio_seconds=sum(part.audio_seconds for part in parts),
-        took=sum(part.took for part in parts),
-        cpu_seconds=sum(part.cpu_seconds for part in parts),
-        client_cpu_seconds=sum(part.client_cpu_seconds for part in parts),
-    )
-
-
 def measure_speech(url: str, text: str, *, key: str, clients: int, seconds: float) -> tuple[list[float], list[float]]:
     """Seconds until the first sound of a text, and until its last, from `clients` at a time. Raises ServerError."""
     firsts: list[float] = []
@@ -158,26 +144,3 @@ def _in_parallel(jobs: Sequence[Callable[[], None]]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-class Offline(NamedTuple):
-    """What a recogniser does without a server: seconds of audio a second, processor time of a recording."""
-
-    throughput: float
-    cpu_ms: float
-
-
-def offline(model: Path, clips: Sequence[ClientClip], *, batch_size: int, seconds: float, threads: int = 0) -> Offline:
-    """What `trt.run` does in this process with the same clips, from their bytes on."""
-    from common.audio.waveform import Held, read
-    from trt.runtime import loading
-
-    asr = loading.load(model, threads=threads)
-    heard, count, began, cpu = 0.0, 0, time.monotonic(), time.process_time()
-    while time.monotonic() - began < seconds:
-        several = [clip for clip in clips for _ in range(max(1, 32 // len(clips)))]
-        samples = [read(Held(clip.content, clip.name), sample_rate=asr.sample_rate).samples for clip in several]
-        list(asr.stream(samples, batch_size=batch_size))
-        heard += sum(clip.seconds for clip in several)
-        count += len(several)
-    return Offline(heard / (time.monotonic() - began), 1000 * (time.process_time() - cpu) / count)

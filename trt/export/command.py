@@ -39,7 +39,7 @@ from jasper import recognizer
 from trt.conversion import ExportError, converted, greatest_difference
 from trt.export import families
 from trt.facts import INTERFACE, facts_in, keeper_of
-from trt.quantisation.reduced import Clip, Quantisation, Ranges, Target, checked, noisy, to_float16, to_int8
+from trt.quantisation.reduced import Clip, Quantisation, Target, checked, noisy, to_float16, to_int8
 from trt.runtime.prompted import KEYS_VALUES, prompted_texts
 from wav2vec2 import export as wav2vec2_export
 from wav2vec2.checkpoints import loading as wav2vec2
@@ -77,9 +77,6 @@ class ExportConfig:
     calibration_noise_db: tuple[float, ...] = ()
     """Signal to noise ratios, in decibels, at which recordings are heard with white noise too, in turns with clean
     ones: for audio that is noisier than the recordings."""
-    ranges: Ranges = "mse"
-    """Rule for the range of 8-bit activations: least squared error (mse), from the least to the greatest value
-    (minmax), without the last thousandth of them (percentile), or least information lost (entropy)."""
     int8_target: Target = "processors"
     """Target of int8: processors and ONNX Runtime, or engines of TensorRT, whose activations have a sign."""
     ema: bool | None = None
@@ -109,7 +106,7 @@ def main(cfg: ExportConfig) -> None:
         content = to_float16(program)
         reduced = f"; fp16 at most {checked(content, graph, cfg.precision):.1e} of the greatest value from it"
     elif cfg.precision == "int8":
-        how = Quantisation(ranges=cfg.ranges, target=cfg.int8_target)
+        how = Quantisation(target=cfg.int8_target)
         texts = None if "blank" in graph.metadata else partial(prompted_texts, heard)
         found = to_int8(program, clips, graph.metadata, how, texts)
         content = found.content

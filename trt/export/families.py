@@ -14,7 +14,6 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastconformer.checkpoints.huggingface import ATTENTION, TRANSDUCERS
 from fastconformer.checkpoints.own import FORMAT as FASTCONFORMER
-from fastconformer.checkpoints.own import FORMER as TRANSDUCER
 from fastpitch.acoustic.checkpoints.own import FORMAT as FASTPITCH
 from fastpitch.vocoders.checkpoints import hifigan, waveglow
 from jasper.checkpoints import nemo
@@ -28,7 +27,6 @@ FORMATS: dict[str, Family] = {
     JASPER: "jasper",
     WAV2VEC2: "wav2vec2",
     FASTCONFORMER: "fastconformer",
-    TRANSDUCER: "fastconformer",
     FASTPITCH: "fastpitch",
     hifigan.FORMAT: "vocoder",
     waveglow.FORMAT: "vocoder",

@@ -21,11 +21,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import onnx
-import torch
 from onnx import numpy_helper
 from onnxruntime.quantization import (
     CalibrationDataReader,
-    CalibrationMethod,
     QuantFormat,
     QuantType,
     quantize_static,
@@ -34,7 +32,7 @@ from onnxruntime.quantization import (
 from common.export import ExportGraph, encoded
 from common.recognition.decoding import CTCDecoder
 from common.recognition.metrics import word_errors
-from trt.conversion import ExportError, Program
+from trt.conversion import ExportError, Program, comparisons, difference
 from trt.quantisation.ranges import quiet_session, write_ranges
 
 REDUCED = ["Conv", "Add", "Mul", "Relu", "MatMul"]
@@ -47,7 +45,6 @@ LOST = 0.02  # of the greatest value, in float16
 LISTENED = 4  # clips on which layers are compared
 
 Clip = Mapping[str, np.ndarray]
-Ranges = Literal["mse", "minmax", "percentile", "entropy"]
 Target = Literal["processors", "tensorrt"]
 
 
@@ -55,20 +52,10 @@ Target = Literal["processors", "tensorrt"]
 class Quantisation:
     """How a graph becomes int8."""
 
-    ranges: Ranges = "mse"
-    """What the range of 8-bit activations is taken from."""
     target: Target = "processors"
     """processors: activations without sign, which VNNI multiplies; tensorrt: with sign, around 0, as engines want."""
     most_errors: float = MOST_ERRORS
     """Part of the words that float32 finds in the clips that may differ."""
-
-
-METHODS = {
-    "mse": CalibrationMethod.MinMax,  # of `trt.quantisation.ranges`, which are given as what was found before
-    "minmax": CalibrationMethod.MinMax,
-    "percentile": CalibrationMethod.Percentile,
-    "entropy": CalibrationMethod.Entropy,
-}
 
 
 def noisy(samples_N: np.ndarray, decibels: float, seed: int) -> np.ndarray:
@@ -201,9 +188,8 @@ def to_int8(
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         (work / "float.onnx").write_bytes(program.content)
-        if how.ranges == "mse":
-            heard, is_symmetric = clips[:CALIBRATED], how.target == "tensorrt"
-            write_ranges(work / RANGES, program.content, REDUCED, heard, is_symmetric=is_symmetric)
+        heard, is_symmetric = clips[:CALIBRATED], how.target == "tensorrt"
+        write_ranges(work / RANGES, program.content, REDUCED, heard, is_symmetric=is_symmetric)
         while True:
             content = _quantized(work, clips, [*kept, *excluded], how)
             content = _whole(content, beside)
@@ -221,8 +207,7 @@ def to_int8(
                 by_noise = _by_noise(program.content, content, layers, clips[:LISTENED])
             excluded = by_noise[: max(1, 2 * len(excluded))]
     excluded = [name for name in every if name in {*chosen, *excluded}]
-    stated: dict[str, object] = {"layers": len(every), "excluded": excluded, "clips": len(clips)}
-    stated |= {"ranges": how.ranges, "target": how.target}
+    stated: dict[str, object] = {"layers": len(every), "excluded": excluded, "clips": len(clips), "target": how.target}
     stated |= {"words": count.length, "differing_words": count.errors}
     finished = _stated(onnx.load_model_from_string(content), precision="int8", int8=stated)
     return Reduced(finished.SerializeToString(), len(every), excluded, count.length, count.errors)
@@ -279,16 +264,11 @@ def checked(content: bytes, graph: ExportGraph, precision: str) -> float:
 
     Raises ExportError for values that are not finite and shapes that differ, and beyond LOST for float16.
     """
-    session, greatest = quiet_session(content), 0.0
-    for inputs in (graph.inputs, *graph.checks):
-        found = session.run(list(graph.outputs), {name: value.numpy() for name, value in inputs.items()})
-        with torch.no_grad():
-            expected = graph.reference(**inputs)
-        for name, ours, theirs in zip(graph.outputs, found, expected, strict=True):
-            if ours.shape != tuple(theirs.shape) or not np.isfinite(ours).all():
-                raise ExportError(f"{name} has the shape {ours.shape} and NaN or infinity in {precision}; take fp32")
-            difference = np.abs(ours.astype(np.float64) - theirs.numpy()).max(initial=0.0)
-            greatest = max(greatest, float(difference) / max(1.0, float(theirs.abs().max()) if theirs.numel() else 1.0))
+    greatest = 0.0
+    for _, name, ours, theirs in comparisons(quiet_session(content), graph):
+        if not np.isfinite(distance := difference(ours, theirs)):
+            raise ExportError(f"{name} has the shape {ours.shape} and NaN or infinity in {precision}; take fp32")
+        greatest = max(greatest, distance / max(1.0, float(np.abs(theirs).max(initial=0.0))))
     if precision == "fp16" and greatest > LOST and json.loads(graph.metadata.get("decode", "null")) is None:
         raise ExportError(f"the graph differs by {greatest:.1%} of its greatest value in {precision}; take fp32")
     return greatest
@@ -313,7 +293,6 @@ def _quantized(work: Path, clips: Sequence[Clip], kept: list[str], how: Quantisa
                 work / "int8.onnx",
                 _Clips(clips[:CALIBRATED]),
                 quant_format=QuantFormat.QDQ,
-                calibrate_method=METHODS[how.ranges],
                 per_channel=True,
                 activation_type=QuantType.QUInt8 if how.target == "processors" else QuantType.QInt8,
                 weight_type=QuantType.QInt8,

@@ -25,7 +25,7 @@ from fastconformer.hypotheses import DecodedLabels, PieceHypothesis, hypothesis_
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import of_named
 from trt.facts import ModelError, keeper_of, usable
-from trt.runtime.recognizer import DECODED_INSIDE, Network, paths_of
+from trt.runtime.recognizer import DECODED_INSIDE, Network, check_whole, paths_of
 from trt.runtime.weights import WEIGHTS, weights_in
 
 if TYPE_CHECKING:
@@ -38,11 +38,7 @@ class PieceRecognizer:
     def __init__(self, network: Network, *, threads: int = 0):
         """`threads`: of the decoder, 0 for one per core. Raises ModelError."""
         self.network, facts = network, network.facts
-        if network.inputs != ["audio_BN", "samples_B"] or facts.get("part") != "whole":
-            raise ModelError(
-                f"{network.path}: is {facts.get('part')}, and takes {', '.join(network.inputs)}; expected a recogniser "
-                "that trt.export wrote whole, with --input samples"
-            )
+        check_whole(network)
         with usable(ModelError, network.path):
             self.sample_rate: int = facts["sample_rate"]
             self.languages: tuple[str, ...] = tuple(facts.get("languages", ()))

@@ -25,7 +25,7 @@ from fastconformer.attention.search import AttentionMemory, DecoderStep
 from fastconformer.hearing.decoding import HeardFrames
 from fastconformer.hearing.prompted import PromptedRecognizer
 from trt.facts import ModelError, keeper_of, usable
-from trt.runtime.recognizer import Network, OnnxModel
+from trt.runtime.recognizer import Network, OnnxModel, check_whole
 from trt.runtime.weights import WEIGHTS, weights_in
 
 if TYPE_CHECKING:
@@ -41,11 +41,7 @@ class ExportedAttention(PromptedRecognizer):
     def __init__(self, network: Network, *, threads: int = 0, decoder_precision: DecoderPrecision = "fp32"):
         """`threads`: of the decoder, 0 for one per core; `decoder_precision`: of its weights. Raises ModelError."""
         self.network, facts = network, network.facts
-        if network.inputs != ["audio_BN", "samples_B"] or facts.get("part") != "whole":
-            raise ModelError(
-                f"{network.path}: is {facts.get('part')}, and takes {', '.join(network.inputs)}; expected a recogniser "
-                "that trt.export wrote whole, with --input samples"
-            )
+        check_whole(network)
         if network.path.suffix != ".onnx":
             raise ModelError(
                 f"{network.path}: the weights of its decoder are in the ONNX file that it was built from; give that one"

@@ -246,6 +246,15 @@ class Recognizer:
         )
 
 
+def check_whole(network: Network) -> None:
+    """Raises ModelError for a graph that is no whole recogniser of pieces."""
+    if network.inputs != ["audio_BN", "samples_B"] or network.facts.get("part") != "whole":
+        raise ModelError(
+            f"{network.path}: is {network.facts.get('part')}, and takes {', '.join(network.inputs)}; expected a "
+            "recogniser that trt.export wrote whole, with --input samples"
+        )
+
+
 def paths_of(found: Mapping[str, np.ndarray], frames: Sequence[int], blank: int) -> list[np.ndarray]:
     """[S, 2] the label of every frame, and the logarithm of its probability, of what a network has decoded."""
     paths = []

@@ -111,10 +111,9 @@ class NoisyCut(NamedTuple):
     end: int
 
 
-def _speaker(mean: float, deviation: float, *limits: float | str) -> SpeakerStatistics:
-    """What a voice is described by; files of before have no limits. Raises ValueError and TypeError."""
-    lowest, highest = limits if len(limits) == 2 else (mean - 2 * deviation, mean + 2 * deviation)
-    found = SpeakerStatistics(float(mean), float(deviation), float(lowest), float(highest))
+def _speaker(*described: float | str) -> SpeakerStatistics:
+    """What a voice is described by. Raises ValueError and TypeError."""
+    found = SpeakerStatistics(*map(float, described))
     if not all(map(math.isfinite, found)):
         raise ValueError(f"a voice of {found}")
     return found

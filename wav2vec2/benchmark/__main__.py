@@ -12,21 +12,11 @@ second" are masked frames in pre-training and characters in fine-tuning.) A side
 GPU is told and left out.
 """
 
-import sys
-from dataclasses import replace
-from pathlib import Path
-
 from common import config
+from common.benchmark import command_line
 from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.benchmark.measure import main
 
-
-def _command_line(arguments: list[str]) -> BenchmarkConfig:
-    cfg = config.command_line(BenchmarkConfig, arguments, description=__doc__ or "")
-    files = [Path(argument).stem for argument in arguments if argument.endswith(".toml")]
-    return replace(cfg, name=cfg.name or (files[-1] if files else "base"))
-
-
 if __name__ == "__main__":
     with config.reported():
-        main(_command_line(sys.argv[1:]))
+        main(command_line(BenchmarkConfig, __doc__, unnamed="base"))

@@ -83,6 +83,7 @@ class Run {
         if (activation == CONVOLUTION_LEAKY_RELU) return leaky(value, slope);
         if (activation == CONVOLUTION_CLIPPED_RELU)
             return value < 0 ? Vector{} : value > slope ? Vector{} + slope : value;
+        if (activation == CONVOLUTION_SILU) return silu(value);
         return activation == CONVOLUTION_GELU ? gelu(value) : value;
     }
 

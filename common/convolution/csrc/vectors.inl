@@ -99,6 +99,12 @@ inline Vector gelu(Vector x) {
     return (x < 0 ? Vector{} : x) - u * exponential(u * u * -0.5f) * above / below;
 }
 
+// x times the logistic function of x.
+inline Vector silu(Vector x) {
+    const Vector less = x < 0 ? x : -x, part = exponential(less < -87.0f ? Vector{} - 87.0f : less);
+    return x * (x < 0 ? part : Vector{} + 1.0f) / (part + 1.0f);
+}
+
 // A vector of a panel's row of weights, from `column` on.
 inline Vector weights_at(const float* row, int64_t column) { return load(row + column); }
 

@@ -64,7 +64,8 @@ typedef enum {
     CONVOLUTION_IDENTITY = 0,
     CONVOLUTION_LEAKY_RELU = 1, /* of slope `output_slope`; ReLU is that of slope 0 */
     CONVOLUTION_CLIPPED_RELU = 2, /* between 0 and `output_slope` */
-    CONVOLUTION_GELU = 3          /* x times the normal distribution up to x, by the error function */
+    CONVOLUTION_GELU = 3,         /* x times the normal distribution up to x, by the error function */
+    CONVOLUTION_SILU = 4          /* x times the logistic function of x */
 } convolution_activation;
 
 /* One layer applied to one batch. Output frame s of an utterance is the sum over taps k of weight[k] times input frame

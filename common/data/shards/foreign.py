@@ -30,6 +30,7 @@ from common.data.shards.tar import Damage, Member, members
 from common.data.utterance import Utterance
 from common.files import columns, stores
 from common.files.atomic import files_below
+from common.files.downloads import listed, missing_by, missing_files
 from common.files.gzipped import gunzipped
 from common.files.stores import Stored
 
@@ -148,9 +149,14 @@ def _from_hub(name: str) -> Iterator[Found]:
             why = error
         has_tables = why or any(file.endswith(".parquet") for file in files)
         copy = download(local_files_only=why is not None) if has_tables else ""
+        missing = listed(missing_files(Path(copy))) if why and copy else ""
     except Exception as error:
-        told = str(why or error).strip().partition("\n")[0]
+        told, missing = str(why or error).strip().partition("\n")[0], missing_by(error)
+        if missing:
+            raise ManifestError(f"{name}: its download broke off: missing are {missing}: {told}") from None
         raise ManifestError(f"{name}: no such file, and no data set of the hub: {told}") from None
+    if missing:
+        raise ManifestError(f"{name}: its download broke off: missing are {missing}: {why}")
     if copy:
         yield from _other(Path(copy))
     else:

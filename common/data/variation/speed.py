@@ -69,65 +69,33 @@ def draw_version(utterance: Utterance, cfg: SpeedConfig, *, seed: int, epoch: in
     return versions[random.integers(len(versions))]
 
 
-class SpeedCopies(NamedTuple):
-    """The utterances with their copies at other speeds, and a message for each that was skipped."""
-
-    utterances: list[Utterance]
-    skipped: list[str]
-
-
 def prepare_speeds(
-    utterances: Sequence[Utterance],
-    rates: Sequence[float],
-    *,
-    root: Path,
-    on_error: Literal["stop", "skip"] = "stop",
-    workers: int | None = None,
-) -> SpeedCopies:
+    utterances: Sequence[Utterance], rates: Sequence[float], *, root: Path, workers: int | None = None
+) -> list[Utterance]:
     """Writes a FLAC copy of each recording at each speed, in parallel, and returns the utterances that list them.
 
     The copy of ROOT/a/b.flac at 0.9 is ROOT-speed0.9/a/b.flac, at the same sample rate. A copy that is there
-    already is kept. A recording that cannot be read raises AudioError, or is skipped and listed.
+    already is kept. A recording that cannot be read raises AudioError.
     """
-    recordings = list(
-        dict.fromkeys(u.audio for u in utterances if isinstance(u.audio, Path))
-    )  # shards are written once
-    copies: dict[Path, list[Path]] = {}
-    failures: dict[Path, audio.AudioError] = {}
+    whole = [u for u in utterances if isinstance(u.audio, Path)]  # shards are written once
+    recordings = list(dict.fromkeys(Path(str(u.audio)) for u in whole))
     with ProcessPoolExecutor(workers) as pool:
-        results = pool.map(partial(_copies, rates=tuple(rates), root=root), recordings, chunksize=16)
-        for recording, result in zip(recordings, results, strict=True):
-            if not isinstance(result, audio.AudioError):
-                copies[recording] = result
-            elif on_error == "skip":
-                failures[recording] = result
-            else:
-                pool.shutdown(cancel_futures=True)
-                raise result
-    return SpeedCopies(
-        [
-            replace(u, speeds=tuple(zip(rates, copies[u.audio], strict=True)))
-            for u in utterances
-            if isinstance(u.audio, Path) and u.audio in copies
-        ],
-        [
-            f"utterance {u.id}: {failures[u.audio]}"
-            for u in utterances
-            if isinstance(u.audio, Path) and u.audio in failures
-        ],
-    )
+        try:
+            found = pool.map(partial(_copies, rates=tuple(rates), root=root), recordings, chunksize=16)
+            copies = dict(zip(recordings, found, strict=True))
+        except audio.AudioError:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [replace(u, speeds=tuple(zip(rates, copies[Path(str(u.audio))], strict=True))) for u in whole]
 
 
-def _copies(recording: Path, *, rates: tuple[float, ...], root: Path) -> list[Path] | audio.AudioError:
-    """The copies of one recording, made where they are missing; the error where it cannot be read."""
+def _copies(recording: Path, *, rates: tuple[float, ...], root: Path) -> list[Path]:
+    """The copies of one recording, made where they are missing. Raises AudioError where it cannot be read."""
     name = recording.relative_to(root).with_suffix(".flac")
     copies = [root.with_name(f"{root.name}-speed{rate:g}") / name for rate in rates]
-    try:
-        for copy, rate in zip(copies, rates, strict=True):
-            if not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                samples, sample_rate = audio.read(recording)
-                audio.write(copy, audio.change_speed(samples, rate), sample_rate)
-    except audio.AudioError as error:
-        return error
+    for copy, rate in zip(copies, rates, strict=True):
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            samples, sample_rate = audio.read(recording)
+            audio.write(copy, audio.change_speed(samples, rate), sample_rate)
     return copies

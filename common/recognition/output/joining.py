@@ -23,7 +23,8 @@ class _Way(NamedTuple, Generic[Part]):
     ended: "_Ended[Part] | None"
     """Shared by all ways that begin with the same words; without their letters, which a long recording has many of."""
     open: list[Letter]
-    """The word that may go on. Where a language writes no separator, as Chinese, it is all of the recording."""
+    """The word that may go on, after the separator before it. Where a language has none, as Chinese, all of the
+    recording."""
     score: float
     words: int
     """A hash of all words that ended."""
@@ -49,7 +50,7 @@ class Joined(Generic[Part]):
         for way, reading in pairs:
             new = [*reading.letters, *space]
             separators = [i for i, letter in enumerate(new, len(way.open)) if letter.text == self._separator]
-            letters, end = [*way.open, *new], separators[-1] + 1 if separators else 0
+            letters, end = [*way.open, *new], separators[-1] if separators else 0
             words = self._hash(way.words, letters[:end])
             text = self._hash(words, letters[end:])
             if text not in ways:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:  # runtimes without torch write transcripts too
     from torch import Tensor
 
 
+SPACE_SECONDS = 0.08
+"""How long before a word's first letter the space before it may begin the word: a space may be anywhere in a pause."""
+
+
 class Letter(NamedTuple):
     """A recognised label, the frames that it was heard in, and how sure the model is (0 to 1)."""
 
@@ -171,17 +175,29 @@ def words_of(
 ) -> list[Word]:
     """The words between `separator` letters, in a recording of `seconds` out of which `cuts` were made.
 
+    Where labels are letters, a word begins with the separator before it, which a network hears where the word begins,
+    and the first letter only within it; `SPACE_SECONDS` before this letter at most. Boundaries of pieces take no time.
     The confidence of a word is the geometric mean of those of its letters.
     """
     groups: list[tuple[str, list[Letter]]] = []
+    starts: list[int] = []
     spelled: list[Letter] = []
+    before: Letter | None = None
     for letter in [*letters, Letter(separator, 0, 0, 1.0)]:
         if letter.text != separator:
             spelled.append(letter)
-        elif spelled:
+            continue
+        if spelled:
             groups.append(("".join(letter.text for letter in spelled), spelled))
+            first = before if before is not None and len(spelled[0].text) == 1 else spelled[0]
+            starts.append(first.start_frame)
             spelled = []
-    return _words(groups, cuts, seconds_per_frame, seconds)
+        before = letter if letter.end_frame > letter.start_frame else None
+    words = _words(groups, cuts, seconds_per_frame, seconds)
+    for i, (word, frame) in enumerate(zip(words, starts, strict=True)):
+        earliest = max(in_recording(cuts, frame * seconds_per_frame), word.start - SPACE_SECONDS)
+        words[i] = word._replace(start=round(min(earliest, word.start), 3))
+    return words
 
 
 def words_of_pieces(

@@ -22,6 +22,8 @@ struct BeamKernels {
                     float* const* after, float* inputs, float* gates);
 };
 
+#if !defined(__CUDACC__)
 namespace generic { extern const BeamKernels beam_kernels; }
 namespace avx2 { extern const BeamKernels beam_kernels; }
 namespace avx512 { extern const BeamKernels beam_kernels; }
+#endif

@@ -21,9 +21,6 @@ class Alignments {
         }
         row.entry = entry;
         entry.member = kNone;
-        row.log_sum = job_.kernels->log_sum(row.logits, classes_);
-        row.log_durations =
-            net_.duration_count ? job_.kernels->log_sum(row.logits + classes_, padded(net_.duration_count)) : 0;
         if (!std::isfinite(row.log_sum) || !std::isfinite(row.log_durations)) return false;
         follow_by(row, row.entry.member, blank_label(), s.entries, s.entries_count);
         const int32_t node = s.members[row.entry.member].node;
@@ -41,10 +38,10 @@ class Alignments {
         Entry next = row.entry;
         next.member = member;
         if (!is_blank) {
-            const float entropy =
-                job_.entropies ? float(job_.kernels->entropy(row.logits, classes_, row.log_sum)) : 0.0f;
+            if (row.entropy != row.entropy)
+                row.entropy = job_.entropies ? float(job_.kernels->entropy(row.logits, classes_, row.log_sum)) : 0.0f;
             next.is_new = true;
-            next.last = {kNone, row.frame, 0, float(std::exp(of_label)), entropy};
+            next.last = {kNone, row.frame, 0, float(std::exp(of_label)), row.entropy};
         }
         const int32_t symbols = row.entry.symbols + !is_blank;
         const bool must_move = is_blank || symbols >= options_.max_symbols;

@@ -12,7 +12,7 @@ struct Candidate {
     int32_t member, label, row;  // `label`: kNone for the member itself
 };
 
-bool is_better(const Candidate& a, const Candidate& b) {
+inline bool is_better(const Candidate& a, const Candidate& b) {
     if (a.score != b.score) return a.score > b.score;
     if ((a.label == kNone) != (b.label == kNone)) return a.label == kNone;
     return a.member != b.member ? a.member < b.member : a.label < b.label;

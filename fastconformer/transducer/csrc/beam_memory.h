@@ -8,19 +8,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
 
 #include "decode_scorer.h"
-#include "decode_scores.h"
 #include "job.h"
 #include "transducer_beam.h"
 
 namespace transducer_beam_search {
 
-using ctc_decode::kMinusInfinity;
 using ctc_decode::kNone;
 using ctc_decode::Scorer;
 using ctc_decode::State;
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 struct Node {
     int32_t parent, label, first_child, next_sibling, length;
@@ -112,14 +112,19 @@ struct Memory : Progress {
 
     // Takes its parts from a piece of memory. `progress` is the piece's own.
     void take(Arena& arena, const Sizes& sizes) {
+        take_tables(arena, sizes);
+        states = arena.take<float>(sizes.predictions() * sizes.state_floats());
+        internals = arena.take<float>(sizes.predictions() * sizes.internal_floats());
+    }
+
+    // All but what the network says.
+    void take_tables(Arena& arena, const Sizes& sizes) {
         progress = arena.take<Progress>(1);
         nodes = arena.take<Node>(sizes.options.nodes);
         marks = arena.take<Mark>(sizes.marks());
         members = kept_members = arena.take<Member>(sizes.options.beam);
         entries = kept_entries = arena.take<Entry>(sizes.entries());
         predictions = arena.take<Prediction>(sizes.predictions());
-        states = arena.take<float>(sizes.predictions() * sizes.state_floats());
-        internals = arena.take<float>(sizes.predictions() * sizes.internal_floats());
     }
 
     // Goes on where the piece of memory says. False before the first frame.
@@ -128,15 +133,13 @@ struct Memory : Progress {
         return has_begun;
     }
 
-    void begin(const Sizes& sizes, const Scorer& scorer, const float* start, const float* start_internal) {
+    void begin(const Sizes& sizes, const Scorer& scorer) {
         static_cast<Progress&>(*this) = {0, 0, 1, 1, 1, 1, 0, 0};
         nodes[0] = {kNone, kNone, kNone, kNone, 0, 0, scorer.start(), 0};
         members[0] = {0, 0};
         entries[0] = {0, 0, 0, kNone, false, {}, 0, 0};
         std::fill_n(predictions, sizes.predictions(), Prediction{kNone, 0});
         predictions[0].node = 0;
-        std::copy_n(start, sizes.state_floats(), states);
-        std::copy_n(start_internal, sizes.internal_floats(), internals);
     }
 
     // Which of the states of the prediction network is a member's.

@@ -18,16 +18,9 @@ class Results {
         });
     }
 
-    enum Reason { NOT_A_NUMBER, OUT_OF_NODES };
-
-    void give_up(Slot& s, Reason reason) const {
+    void give_up(Slot& s, int64_t why) const {
         s.is_over = true;
-        job_.counts[s.utterance] = reason == OUT_OF_NODES ? TRANSDUCER_BEAM_MORE_NODES : 0;
-        if (reason == OUT_OF_NODES) return;
-        int64_t known = __atomic_load_n(job_.invalid, __ATOMIC_RELAXED);
-        while (s.utterance < known && !__atomic_compare_exchange_n(job_.invalid, &known, s.utterance, false,
-                                                                   __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-        }
+        job_.counts[s.utterance] = why;
     }
 
     // The frames of this call are over.

@@ -13,6 +13,7 @@ struct Row {
     int32_t index, frame;  // `frame`: counted from the very first
     const float* logits;
     double log_sum, log_durations;
+    mutable float entropy;  // NaN until it is asked for
 };
 
 struct Job {
@@ -29,7 +30,7 @@ struct Job {
     float *confidences, *entropies;
     int64_t *lengths, *settled;
     double *acoustic, *external;
-    int64_t *counts, *next, *invalid;
+    int64_t *counts, *next;
     const BeamKernels* kernels;
 };
 
@@ -46,6 +47,31 @@ struct Slot : Memory {
     Candidate* chosen;
     int32_t *place, *used;
     float* projected;
+
+    // What only a search needs, not what it remembers.
+    void take_room(Arena& arena, const Sizes& sizes) {
+        moved = arena.take<int32_t>(2 * sizes.marks());
+        spare_members = arena.take<Member>(sizes.options.beam);
+        spare_entries = arena.take<Entry>(sizes.entries());
+        rows = arena.take<Row>(sizes.options.beam);
+        chosen = arena.take<Candidate>(sizes.options.beam + 1);
+        place = arena.take<int32_t>(sizes.options.beam);
+        used = arena.take<int32_t>(sizes.predictions());
+    }
+
+    // Begins or, where `goes_on`, goes on. Whether it is before the first frame: the network's state 0 is then to be made.
+    bool enter(const Sizes& sizes, bool goes_on) {
+        members = kept_members;
+        entries = kept_entries;
+        next_members = spare_members;
+        next_entries = spare_entries;
+        const bool is_new = !goes_on || !restore();
+        if (is_new) begin(sizes, scorer);
+        first_length = settled;
+        written = rows_count = 0;
+        is_over = false;
+        return is_new;
+    }
 };
 
 }  // namespace transducer_beam_search

@@ -62,6 +62,19 @@ template <typename Weight> __global__ void __launch_bounds__(SHARES* WARP) encod
         job.encoder_bias[j] + total(partial, SHARES, warp_index(), lane_index());
 }
 
+// Component j of what joins frame and sequence of utterance or row n; `ahead`: a frame of its window.
+static __device__ inline float joined(const Job& job, int64_t n, int64_t ahead, int64_t j) {
+    const transducerDeviceBatch& b = job.batch;
+    if (!job.rows_each) {
+        const int64_t frame = b.positions[n].next_frame + ahead;
+        // Behind the last frame rows are computed too, and not looked at.
+        return frame >= b.frames ? 0 : b.projected[(n * b.frames + frame) * job.joint + j] + job.prediction(n)[j];
+    }
+    if (!job.row_frames) return job.encoder_bias[j] + job.prediction(n)[j];
+    const float* const frame = b.projected + (n / job.rows_each * b.frames + job.row_frames[n]) * job.joint;
+    return frame[j] + job.prediction(job.row_states[n])[j];
+}
+
 template <typename Weight> __global__ void __launch_bounds__(SHARES* WARP) score_kernel(const __grid_constant__ Job job) {
     CTC_DYNAMIC_SHARED(memory);
     __shared__ Partial partial[SHARES];
@@ -76,10 +89,7 @@ template <typename Weight> __global__ void __launch_bounds__(SHARES* WARP) score
     float* const inputs = (float*)memory;  // [rows][J]
     for (int64_t i = threadIdx.x; i < rows * job.joint; i += blockDim.x) {
         const int64_t row = i / job.joint, j = i % job.joint, n = active[row / b.window];
-        const int64_t frame = b.positions[n].next_frame + row % b.window;
-        // Behind the last frame rows are computed too, and not looked at.
-        const float x = frame >= b.frames ? 0 : b.projected[(n * b.frames + frame) * job.joint + j] + job.prediction(n)[j];
-        inputs[i] = activated(job, x);
+        inputs[i] = activated(job, joined(job, n, row % b.window, j));
     }
     if (threadIdx.x < VECTORS) vectors[threadIdx.x] = inputs + (threadIdx.x < rows ? threadIdx.x : 0) * job.joint;
     __syncthreads();

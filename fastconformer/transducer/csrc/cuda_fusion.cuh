@@ -66,21 +66,26 @@ __device__ int64_t fused_label(const Job& job, int64_t n, const float* scores, i
         if (pass && best != heard) most += gain(best);
         double own_most = most;
         int64_t own_best = best;
-        for (int64_t first = 0; first < labels; first += WARP) {
-            const int64_t label = first + lane_index();
+        const auto can_win = [&](int label) {
+            const double score = double(scores[label]);
+            const double added = label == scorer->boundary() ? scorer->boundary_bound(state) : bound;
+            return score + added + room >= own_most - 1e-9 * (1 + fabs(own_most) + fabs(score));
+        };
+        // A lane goes on to the next of its labels that can win, so that all walk the tables at once.
+        for (int label = lane_index();; label += WARP) {
+            while (label < labels && !can_win(label)) label += WARP;
+            if (__ballot_sync(ALL_LANES, label < labels) == 0) break;
             double fused = -INFINITY;
             if (label < labels) {
                 const double score = double(scores[label]);
-                const double added = label == scorer->boundary() ? scorer->boundary_bound(state) : bound;
-                if (score + added + room >= own_most - 1e-9 * (1 + fabs(own_most) + fabs(score))) {
-                    const double sum = score + extended(*scorer, state, label, own_most - room - score).gain;
-                    if (sum + room > own_most) fused = sum;
-                }
+                const double sum = score + extended(*scorer, state, label, own_most - room - score).gain;
+                if (sum + room > own_most) fused = sum;
             }
             if (pass)
                 for (unsigned open = __ballot_sync(ALL_LANES, fused > -INFINITY); open; open &= open - 1) {
                     const int lane = __ffs(int(open)) - 1;
-                    const double less = first + lane == heard ? 0 : gain(first + lane);
+                    const int other = __shfl_sync(ALL_LANES, label, lane);
+                    const double less = other == heard ? 0 : gain(other);
                     if (lane == lane_index()) fused += less;
                 }
             if (fused > own_most) {

@@ -1,6 +1,6 @@
 // All kernels of transducers, for their compilers: NVRTC, and the emulator's.
 #pragma once
 
-#include "cuda_decode.cuh"
+#include "cuda_beam.cuh"
 #include "cuda_gradient.cuh"
 #include "cuda_walk.cuh"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda_types.h"
+#include "transducer_beam.h"
 #include "transducer_decode.h"
 #include "transducer_loss.h"
 
@@ -87,6 +88,10 @@ struct Job {
     const float *first_gates, *gate_biases[TRANSDUCER_MOST_LAYERS], *encoder_bias, *output_bias;
     const void *gate_weights[TRANSDUCER_MOST_LAYERS], *encoder_weights, *prediction_weights, *output_weights;
     int32_t activation, blank;
+    // Of rows of a beam search: the frame and the state of each, and how many are an utterance's; else NULL. Without
+    // `row_frames` rows are states without a frame.
+    int64_t rows_each;
+    int32_t *row_frames, *row_states;
 
     __device__ float* state(int64_t n) const { return batch.states + n * state_floats; }
     __device__ float* cells(int64_t n) const { return state(n) + layers * hidden; }
@@ -102,5 +107,26 @@ template <typename = void> __global__ void follow_kernel(const __grid_constant__
 template <typename Weight> __global__ void fused_follow_kernel(const __grid_constant__ Job job);  // with scorers
 template <typename Weight> __global__ void cell_kernel(const __grid_constant__ Job job, int layer);
 template <typename Weight> __global__ void project_kernel(const __grid_constant__ Job job);
+
+// ---- Beam search
+
+struct BeamJob {
+    Job job;  // whose utterances are states of the prediction network, `predictions` for each; active are new ones
+    transducerNetwork net;  // whose durations are those of the host
+    transducerBeamOptions options;
+    transducerDeviceBeam beam;
+    int64_t predictions, bytes_each;
+    char* memory;         // [batch][bytes_each], what is remembered
+    int32_t* which;       // [batch][classes]
+    int32_t* before;      // [batch][predictions]: the state that a new one follows
+    float* fused;         // [batch][classes], or none
+    float* internals;     // [batch][predictions][classes], likewise
+    int32_t *row_is_active, *row_frames, *row_states;  // [batch][beam], as `logits`
+    float* logits;
+};
+
+template <typename = void> __global__ void beam_start_kernel(const __grid_constant__ BeamJob b);
+template <typename = void> __global__ void beam_kernel(const __grid_constant__ BeamJob b, bool is_first);
+template <typename = void> __global__ void internal_kernel(const __grid_constant__ BeamJob b);
 
 }  // namespace transducer_cuda

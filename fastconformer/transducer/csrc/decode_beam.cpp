@@ -12,9 +12,7 @@
 #include <omp.h>
 #endif
 
-#include "beam_alignments.h"
-#include "beam_longer.h"
-#include "beam_results.h"
+#include "beam_steps.h"
 #include "processor.h"
 
 namespace {
@@ -35,7 +33,7 @@ struct Work {
     Work(const Sizes& sizes, void* memory) {
         const transducerNetwork& net = sizes.net;
         Arena arena(memory);
-        const int64_t beam = sizes.options.beam, rows = sizes.rows();
+        const int64_t rows = sizes.rows();
         logits = arena.take<float>(rows * sizes.logit_width());
         sums = arena.take<float>(rows * sizes.joint());
         inputs = arena.take<float>(PREDICTED * 2 * padded(net.hidden));
@@ -55,13 +53,7 @@ struct Work {
         for (int64_t i = 0; i < sizes.options.slots; i++) {
             Slot s{};
             s.take(arena, sizes);
-            s.moved = arena.take<int32_t>(2 * sizes.marks());
-            s.spare_members = arena.take<Member>(beam);
-            s.spare_entries = arena.take<Entry>(sizes.entries());
-            s.rows = arena.take<Row>(beam);
-            s.chosen = arena.take<Candidate>(beam + 1);
-            s.place = arena.take<int32_t>(beam);
-            s.used = arena.take<int32_t>(sizes.predictions());
+            s.take_room(arena, sizes);
             s.projected = arena.take<float>(PROJECTED_FRAMES * sizes.joint());
             if (memory) new (slots + i) Slot(s);
         }
@@ -72,13 +64,13 @@ struct Work {
 class Search {
   public:
     Search(const Sizes& sizes, const Job& job, const Work& work)
-        : sizes_(sizes), net_(sizes.net), options_(sizes.options), job_(job), work_(work), alignments_(job),
-          longer_(job, work.which, work.fused), results_(job) {}
+        : sizes_(sizes), net_(sizes.net), options_(sizes.options), job_(job), work_(work),
+          steps_(sizes, job, work.which, work.fused) {}
 
     void run() {
         std::memset(work_.start, 0, size_t(sizes_.state_floats()) * sizeof(float));
         std::fill_n(work_.fused, sizes_.internal_floats(), -INFINITY);  // kernels read to the end of a vector
-        const int32_t blank = alignments_.blank_label();
+        const int32_t blank = int32_t(net_.classes - 1);
         job_.kernels->recur(net_, 1, &work_.start, work_.inputs, work_.gates);
         job_.kernels->predict(net_, 1, &blank, &work_.start, &work_.start, work_.inputs, work_.gates);
         work_.after[0] = work_.start;
@@ -134,15 +126,10 @@ class Search {
             Arena own(job_.states[n]);
             s.take(own, sizes_);
         }
-        s.members = s.kept_members;
-        s.entries = s.kept_entries;
-        s.next_members = s.spare_members;
-        s.next_entries = s.spare_entries;
-        if (!job_.states || !s.restore())
-            s.begin(sizes_, s.scorer, work_.start, work_.start_internal);
-        s.first_length = s.settled;
-        s.written = s.rows_count = 0;
-        s.is_over = false;
+        if (s.enter(sizes_, job_.states != nullptr)) {
+            std::copy_n(work_.start, sizes_.state_floats(), s.states);
+            std::copy_n(work_.start_internal, sizes_.internal_floats(), s.internals);
+        }
         return true;
     }
 
@@ -164,43 +151,15 @@ class Search {
         make_internals(predicted_);
     }
 
-    // The entries of the earliest frame become rows; an utterance without any is over.
     void gather(Slot& s, int64_t& rows) {
-        int32_t earliest = earliest_of(s);
-        s.rows_count = 0;
-        if (earliest >= s.frames) return results_.finish(s);
-        if (!s.has_room(sizes_)) {
-            results_.settle(s);
-            if (!job_.states && !s.has_room_to_go_on(sizes_)) return results_.give_up(s, Results::OUT_OF_NODES);
-            while (!s.has_room(sizes_)) {
-                s.decide();
-                results_.settle(s);
-            }
-            earliest = earliest_of(s);
-            if (earliest >= s.frames) return results_.finish(s);
-        }
-        for (int32_t i = 0; i < s.entries_count; i++)
-            if (s.entries[i].frame == earliest) s.rows[s.rows_count++].index = i;
-        const auto length = [&s](const Row& row) {
-            return s.nodes[s.members[s.entries[row.index].member].node].length;
-        };
-        std::sort(s.rows, s.rows + s.rows_count, [&](const Row& a, const Row& b) {
-            return length(a) != length(b) ? length(a) < length(b) : a.index < b.index;
-        });
+        const int32_t earliest = steps_.collect(s);
+        if (earliest == kNone) return;
         const float* const frame = projected(s, earliest);
         for (int32_t i = 0; i < s.rows_count; i++, rows++) {
-            s.rows[i].frame = int32_t(s.frames_before + earliest);
             s.rows[i].logits = work_.logits + rows * sizes_.logit_width();
             work_.of_frames[rows] = frame;
-            work_.of_states[rows] = state(s, s.state_of(s.members[s.entries[s.rows[i].index].member])) +
-                               2 * net_.layers * padded(net_.hidden);
+            work_.of_states[rows] = state(s, steps_.state_of(s, s.rows[i])) + 2 * net_.layers * padded(net_.hidden);
         }
-    }
-
-    int32_t earliest_of(const Slot& s) const {
-        int32_t earliest = int32_t(s.frames);
-        for (int32_t i = 0; i < s.entries_count; i++) earliest = std::min(earliest, s.entries[i].frame);
-        return earliest;
     }
 
     const float* projected(Slot& s, int64_t frame) {
@@ -214,69 +173,20 @@ class Search {
     }
 
     void advance(Slot& s) {
-        for (int32_t i = 0; i < s.rows_count; i++)
-            if (!alignments_.follow(s, s.rows[i])) return results_.give_up(s, Results::NOT_A_NUMBER);
-        keep(s, choose(s));
-    }
-
-    // The best of the members and of what their rows make longer, best first.
-    int32_t choose(Slot& s) {
-        s.sum_masses();
-        Choice choice{s.chosen, 0, options_.beam, options_.drop, kMinusInfinity};
-        for (int32_t m = 0; m < s.members_count; m++)
-            choice.offer({s.members[m].total + s.nodes[s.members[m].node].external, m, kNone, kNone});
-        for (int32_t i = 0; i < s.rows_count; i++) longer_.offer(s, i, choice);
-        std::sort(s.chosen, s.chosen + choice.count, is_better);
-        int32_t count = choice.count;
-        while (count > 1 && s.chosen[count - 1].score < choice.best + options_.drop) count--;
-        return count;
-    }
-
-    void keep(Slot& s, int32_t count) {
-        int32_t kept = 0;
-        std::fill_n(s.place, s.members_count, kNone);
-        for (int32_t i = 0; i < count; i++) {
-            const Candidate& c = s.chosen[i];
-            const Member& from = s.members[c.member];
-            if (c.label == kNone) s.place[c.member] = i;
-            s.next_members[i] = c.label == kNone ? from : Member{longer_.node(s, from, c.label), kMinusInfinity};
+        for (int32_t i = 0; i < s.rows_count; i++) {
+            Row& row = s.rows[i];
+            const float* const durations = row.logits + sizes_.classes();
+            row.log_sum = job_.kernels->log_sum(row.logits, sizes_.classes());
+            row.log_durations = net_.duration_count ? job_.kernels->log_sum(durations, padded(net_.duration_count)) : 0;
         }
-        predict(s, count);
-        for (int32_t i = 0; i < s.entries_count; i++) {
-            if (s.entries[i].member == kNone || s.place[s.entries[i].member] == kNone) continue;
-            s.next_entries[kept] = s.entries[i];
-            s.next_entries[kept++].member = s.place[s.entries[i].member];
-        }
-        for (int32_t i = 0; i < count; i++)
-            if (const Candidate& c = s.chosen[i]; c.label != kNone)
-                alignments_.follow_by(s.rows[c.row], i, c.label, s.next_entries, kept);
-        std::swap(s.members, s.next_members);
-        std::swap(s.entries, s.next_entries);
-        s.members_count = count;
-        s.entries_count = kept;
-        if (count > 0) alignments_.drop_improbable(s, s.chosen[0].score + options_.drop);
-    }
-
-    // Notes which of the chosen sequences the prediction network has to be asked about: those whose state is not
-    // remembered.
-    void predict(Slot& s, int32_t count) {
-        std::fill_n(s.used, sizes_.predictions(), 0);
-        for (int32_t m = 0; m < s.members_count; m++) s.used[s.state_of(s.members[m])] = 1;
-        for (int32_t i = 0; i < count; i++)
-            if (s.state_of(s.next_members[i]) != kNone) s.used[s.state_of(s.next_members[i])] = 1;
-        for (int32_t i = 0; i < count; i++) {
-            const int32_t node = s.next_members[i].node;
-            if (s.nodes[node].prediction != kNone) continue;
-            const int32_t from = s.state_of(s.members[s.chosen[i].member]);
-            const int32_t own = s.take_prediction(node, s.used, sizes_.predictions());
-            s.used[own] = 1;
+        steps_.advance(s, [&](int32_t from, int32_t own, int32_t label) {
             if (!s.predictions[from].has_gates) work_.recurring[recurring_++] = state(s, from);
             s.predictions[from].has_gates = 1;
             work_.internals[predicted_] = internals(s, own);
-            work_.tokens[predicted_] = s.nodes[node].label;
+            work_.tokens[predicted_] = label;
             work_.before[predicted_] = state(s, from);
             work_.after[predicted_++] = state(s, own);
-        }
+        });
     }
 
     const Sizes sizes_;
@@ -284,9 +194,7 @@ class Search {
     const transducerBeamOptions& options_;
     const Job& job_;
     const Work& work_;
-    const Alignments alignments_;
-    const Longer longer_;
-    const Results results_;
+    const Steps steps_;
     int64_t predicted_ = 0, recurring_ = 0;  // sequences and states of this step
 };
 
@@ -349,10 +257,10 @@ transducerStatus transducer_beam(const transducerNetwork* network, const transdu
             return TRANSDUCER_INVALID_VALUE;
         }
     }
-    int64_t next = 0, with_nan = batch;
+    int64_t next = 0;
     const Job job = {*network, *options, encoded, batch, batch_stride, frame_stride, frame_counts, states, is_over != 0,
                      scorers, capacity, tokens, frames, durations, confidences, entropies, lengths, settled, acoustic,
-                     external, counts, &next, &with_nan, kernels_of(options->instruction_set)};
+                     external, counts, &next, kernels_of(options->instruction_set)};
     const Sizes sizes{*network, *options};
     const int threads = int(std::min(int64_t(options->threads), batch));
 #if defined(_OPENMP)
@@ -363,6 +271,7 @@ transducerStatus transducer_beam(const transducerNetwork* network, const transdu
     (void)threads;
     Search(sizes, job, Work(sizes, workspace)).run();
 #endif
+    const int64_t with_nan = std::find(counts, counts + batch, int64_t(TRANSDUCER_BEAM_HAS_NAN)) - counts;
     if (with_nan == batch) return TRANSDUCER_SUCCESS;
     if (invalid) *invalid = with_nan;
     return TRANSDUCER_INVALID_VALUE;

@@ -24,6 +24,8 @@ extern "C" {
 
 /* In place of a count: the utterance needs more `nodes` than the options allow. */
 #define TRANSDUCER_BEAM_MORE_NODES (-1)
+/* The same: its frames hold NaN, which transducer_beam answers with TRANSDUCER_INVALID_VALUE, too. */
+#define TRANSDUCER_BEAM_HAS_NAN (-2)
 
 typedef struct {
     int64_t beam;            /* label sequences kept */
@@ -68,6 +70,44 @@ TRANSDUCER_API transducerStatus transducer_beam(const transducerNetwork* network
                                                 float* confidences, float* entropies, int64_t* lengths,
                                                 int64_t* settled, double* acoustic, double* external, int64_t* counts,
                                                 void* workspace, int64_t* invalid);
+
+/* ---- On a CUDA device, as transducer_decode_begin_cuda. What is found is that of transducer_beam but for the last digits of
+ * its scores. ---- */
+
+typedef struct {
+    int64_t batch, frames;       /* of the padded batch: no utterance has more */
+    int64_t capacity;            /* labels of a sequence, at least max_symbols x frames */
+    const float* encoded;        /* [batch][frames][C]; aligned to 16 bytes */
+    const int64_t* frame_counts; /* [batch] */
+    int32_t* tokens;             /* [batch][n_best][capacity], as all results of labels, which are those of transducer_beam */
+    int32_t* found_frames;
+    int32_t* durations;
+    float* confidences;
+    float* entropies;
+    int64_t* lengths;            /* [batch][n_best], as acoustic and external */
+    double* acoustic;
+    double* external;
+    int64_t* counts;             /* [batch]: sequences, TRANSDUCER_BEAM_MORE_NODES or TRANSDUCER_BEAM_HAS_NAN */
+    int32_t* is_active;          /* [batch], written: whether there are frames left */
+    const void* const* scorers;  /* NULL, or [batch] of NULL or what transducer_scorer_for_device makes */
+    void* workspace;             /* aligned to 64 bytes */
+    int32_t weight_type;         /* as in transducerDeviceBatch */
+} transducerDeviceBeam;
+
+/* `slots`, `threads` and `instruction_set` of the options have no effect. */
+TRANSDUCER_API transducerStatus transducer_beam_workspace_cuda(const transducerNetwork* network,
+                                                               const transducerBeamOptions* options,
+                                                               const transducerDeviceBeam* beam, size_t* bytes);
+
+TRANSDUCER_API transducerStatus transducer_beam_begin_cuda(const transducerNetwork* network,
+                                                           const transducerBeamOptions* options,
+                                                           const transducerDeviceBeam* beam, struct CUstream_st* stream);
+
+/* So many steps, each to the entries of the next frame of every active utterance. More than it takes change nothing. */
+TRANSDUCER_API transducerStatus transducer_beam_steps_cuda(const transducerNetwork* network,
+                                                           const transducerBeamOptions* options,
+                                                           const transducerDeviceBeam* beam, int64_t steps,
+                                                           struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,9 @@ ARGUMENTS = {
     "transducer_decode_begin_cuda": "ppp",
     "transducer_decode_steps_cuda": "ppnp",
     "transducer_scorer_for_device": "ppnp",
+    "transducer_beam_workspace_cuda": "pppp",
+    "transducer_beam_begin_cuda": "pppp",
+    "transducer_beam_steps_cuda": "pppnp",
 }
 
 

@@ -14,13 +14,13 @@ from torch.nn import functional as F
 
 from common.convolution import FusedConvolution, Lengths, workspace
 from common.lengths import inside
-from fastpitch.vocoders.networks.waveglow import CouplingNetwork, Likelihood, Waveglow
+from fastpitch.vocoders.networks.waveglow import CouplingNetwork, Waveglow
 
 FRAMES = 160  # of a call that algorithms are chosen for: two seconds
 
 
 class FusedWaveglow(nn.Module):
-    """As the `Waveglow` whose weights it copies; without gradients."""
+    """Speaks as the `Waveglow` whose weights it copies; without gradients, and without its likelihood."""
 
     def __init__(self, flow: Waveglow):
         super().__init__()
@@ -32,27 +32,9 @@ class FusedWaveglow(nn.Module):
         self.spread_EN = nn.Parameter(weight_MMRN.transpose(1, 2).flatten(2).flatten(0, 1).clone())
         self.spread_bias_M = nn.Parameter(flow.upsample.bias.detach().clone())
         matrices = [mix.conv.weight.detach().squeeze(-1) for mix, _ in flow._flows()]
-        self.mix = nn.ParameterList(matrix.clone() for matrix in matrices)
         self.unmix = nn.ParameterList(matrix.double().inverse().to(matrix.dtype) for matrix in matrices)
         positions = FRAMES * flow.hop_samples // flow.cfg.group
         self.networks = nn.ModuleList(FusedCoupling(network, positions) for _, network in flow._flows())
-
-    @torch.inference_mode()
-    def forward(self, mel_BMT: Tensor, audio_BN: Tensor) -> Likelihood:
-        """As `Waveglow`'s."""
-        x_BPG = audio_BN.to(self.spread_EN.dtype).unflatten(1, (-1, self.cfg.group))
-        condition_BPD = self._condition(mel_BMT.to(self.spread_EN.dtype))[:, : x_BPG.shape[1]]
-        log_scales_B, log_determinant = x_BPG.new_zeros(len(x_BPG)), x_BPG.new_zeros(())
-        early = []
-        for flow, network in enumerate(self.networks):
-            early.append(x_BPG[..., : self.early_before[flow]])
-            x_BPG = x_BPG[..., self.early_before[flow] :] @ self.mix[flow].T
-            kept_BPH, changed_BPH = x_BPG.chunk(2, dim=2)
-            log_scale_BPH, shift_BPH = network(kept_BPH, condition_BPD, None)
-            x_BPG = torch.cat([kept_BPH, log_scale_BPH.exp() * changed_BPH + shift_BPH], 2)
-            log_scales_B += log_scale_BPH.sum((1, 2))
-            log_determinant = log_determinant + x_BPG.shape[1] * torch.linalg.slogdet(self.mix[flow].double()).logabsdet
-        return Likelihood(torch.cat([*early, x_BPG], 2).mT, log_scales_B, log_determinant)
 
     @torch.inference_mode()
     def inverse(self, mel_BMT: Tensor, z_BGP: Tensor, frames_B: Tensor | None = None) -> Tensor:

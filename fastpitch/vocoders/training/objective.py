@@ -86,9 +86,9 @@ def generator_loss(
     return GeneratorLoss(value, mel, stft, features, adversarial)
 
 
-def log_spectral_distance(audio_BN: Tensor, fake_BN: Tensor, size: int = 1024) -> Tensor:
+def log_spectral_distance(audio_BN: Tensor, fake_BN: Tensor) -> Tensor:
     """Root mean square over frequencies of the difference of log-magnitudes, in dB, mean over frames: of each [B]."""
-    levels = (20 * _magnitude(x_BN, size).clamp(min=1e-4).log10() for x_BN in (audio_BN, fake_BN))
+    levels = (20 * _magnitude(x_BN, 1024).clamp(min=1e-4).log10() for x_BN in (audio_BN, fake_BN))
     wanted_BKT, found_BKT = levels
     return (wanted_BKT - found_BKT).square().mean(1).sqrt().mean(1)
 

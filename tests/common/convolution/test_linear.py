@@ -24,12 +24,12 @@ def layer(features: int = 40, out: int = 70, *, bias: bool = True) -> Linear:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("activation", ["identity", "gelu"])
+@pytest.mark.parametrize("activation", ["identity", "gelu", "silu"])
 @pytest.mark.parametrize("shape", [(40,), (1, 40), (2, 13, 40), (3, 0, 40), (1, 700, 40)])
 def test_packed_gives_what_the_sum_as_it_is_defined_gives(shape, activation, bias):
     module, x_XI = layer(bias=bias).requires_grad_(False), 3 * torch.randn(shape)
     exact = F.linear(x_XI.double(), module.weight.double(), module.bias.double() if bias else None)
-    exact = F.gelu(exact) if activation == "gelu" else exact
+    exact = exact if activation == "identity" else getattr(F, activation)(exact)
     torch.testing.assert_close(module(x_XI, activation).double(), exact, rtol=0, atol=5e-6)
     assert pack_linear(module) == 1
     torch.testing.assert_close(module(x_XI, activation).double(), exact, rtol=0, atol=5e-6)
@@ -41,6 +41,33 @@ def test_a_row_is_the_same_alone_and_among_others():
     together = module(x_BTI, "gelu")
     torch.testing.assert_close(module(x_BTI[2, 7]), module(x_BTI)[2, 7], rtol=0, atol=1e-6)
     torch.testing.assert_close(module(x_BTI[3:], "gelu"), together[3:], rtol=0, atol=1e-6)
+
+
+def test_silu_is_exact_to_both_ends():
+    module, x_BI = layer(8, 8, bias=False).requires_grad_(False), torch.linspace(-200, 200, 8000).view(-1, 8)
+    module.weight.copy_(torch.eye(8))
+    pack_linear(module)
+    torch.testing.assert_close(module(x_BI, "silu"), F.silu(x_BI), rtol=1e-6, atol=1e-30)
+
+
+def test_bytes_are_close_and_a_row_has_the_same_bits_among_any_others():
+    module, x_BTI = layer().requires_grad_(False), torch.randn(4, 300, 40)
+    x_BTI[1] *= 1000  # what is loud rounds away nothing of others
+    exact = module(x_BTI)
+    assert module.pack("int8")
+    assert module.packed.weights == "int8"
+    found = module(x_BTI)
+    assert (found - exact).square().mean((1, 2)).sqrt().div(exact.square().mean((1, 2)).sqrt()).max() < 0.01
+    assert torch.equal(module(x_BTI[2, 7:8]), found[2, 7:8])
+    assert torch.equal(module(x_BTI[3:]), found[3:])
+
+
+def test_weights_that_bytes_would_harm_stay_in_float32():
+    module = layer().requires_grad_(False)
+    module.weight[0, 0], module.weight[1, 1] = 1e4, 3e5
+    exact = module(torch.ones(1, 40))
+    assert not module.pack("int8")
+    torch.testing.assert_close(module(torch.ones(1, 40)), exact)
 
 
 def test_packed_weights_are_saved_loaded_copied_and_cast_as_if_they_were_not():

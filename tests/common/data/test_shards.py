@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -493,7 +494,12 @@ def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_pa
     (copy / "snapshots" / ("0" * 40)).mkdir(parents=True)
     rows = [{"audio": {"bytes": flac(i, 0.3), "path": "x"}, "text": "t", "id": f"u{i}"} for i in range(3)]
     parquet.write_table(pyarrow.Table.from_pylist(rows), copy / "snapshots" / ("0" * 40) / "train.parquet")
-    for name, expected in (("me/corpus", 0), ("me/other", 2)):
+    half = tmp_path / "cache/datasets--me--half"  # whose download broke off
+    shutil.copytree(copy, half)
+    tables = half / "snapshots" / ("0" * 40)
+    (tables / "train.parquet").rename(tables / "train-00000-of-00002.parquet")
+    told = {}
+    for name, expected in (("me/corpus", 0), ("me/other", 2), ("me/half", 2)):
         ran = subprocess.run(
             [sys.executable, "-m", "common.data.shards", "index", name, "--out", tmp_path / "x"],
             env={**os.environ, "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_ENDPOINT": "http://127.0.0.1:9",
@@ -501,7 +507,10 @@ def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_pa
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert ran.returncode == expected, ran.stderr
-    assert "me/other: no such file, and no data set of the hub: " in ran.stderr
+        told[name] = ran.stderr
+    assert "me/other: no such file, and no data set of the hub: " in told["me/other"]
+    broke_off = "me/half: its download broke off: missing are train-00001-of-00002.parquet"
+    assert broke_off in told["me/half"]
     assert [u.id for u in read_manifest(tmp_path / "x").utterances] == ["u0", "u1", "u2"]
 
 

@@ -59,7 +59,7 @@ def test_of_many_shapes_those_not_used_for_longest_are_recorded_again(runner):
 
 
 def test_weights_that_are_elsewhere_are_recorded_anew(runner):
-    runner.warm(torch.ones(1, 2), torch.zeros(1))
+    runner(torch.ones(1, 2), torch.zeros(1))
     runner.module.load_state_dict({"weight": torch.full((1, 1), 5.0), "bias": torch.zeros(1)}, assign=True)
     assert runner(torch.ones(1, 2), torch.zeros(1)).double.tolist() == [[5.0, 5.0]]
     assert len(RECORDED) == 2

@@ -41,12 +41,51 @@ def test_what_is_large_takes_the_memory_of_what_was_before_and_at_the_end_it_goe
     assert int(pages_after) < 4096
 
 
+HEAPS = """
+import ctypes, os, threading
+from common.devices import memory
+if os.environ["HEAPS"] == "one":
+    memory.in_one_heap()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+def held():
+    with open("/proc/self/statm") as status:
+        return int(status.read().split()[1])
+def take_and_free():
+    places = [libc.malloc(2**16) for _ in range(400)]
+    for place in places:
+        ctypes.memset(place, 1, 2**16)
+    for place in places:
+        libc.free(place)
+    done.set()
+    ends.wait()
+libc.mallopt(-1, 2**30)  # as glibc sets it itself once it has seen large pieces
+before, done, ends = held(), threading.Event(), threading.Event()
+threading.Thread(target=take_and_free).start()
+done.wait()
+memory.give_back()
+print(held() - before)
+ends.set()
+"""
+
+
+@pytest.mark.skipif(not memory.can_give_back(), reason="glibc does so")
+def test_memory_that_threads_freed_goes_back_from_one_heap():
+    def pages_after(heaps: str) -> int:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+        command = [sys.executable, "-c", HEAPS]
+        return int(subprocess.check_output(command, env=inherited | {"HEAPS": heaps}, text=True))
+
+    assert pages_after("one") < 300 < pages_after("each")
+
+
 def test_what_the_environment_says_stays(monkeypatch):
     def set_option(number: int, value: int) -> int:
         raise AssertionError("the environment has said it")
 
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(mallopt=set_option))
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    memory.in_one_heap()
     with memory.kept() as is_kept:
         assert not is_kept
 

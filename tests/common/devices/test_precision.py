@@ -5,7 +5,14 @@ import torch
 from torch import nn
 
 from common.config import ConfigError
-from common.devices.precision import algorithms_tried, autocast, cast_for_inference, float32_math, grad_scaler
+from common.devices.precision import (
+    _FLOAT32,
+    algorithms_tried,
+    autocast,
+    cast_for_inference,
+    float32_math,
+    grad_scaler,
+)
 
 
 def switches():
@@ -92,5 +99,27 @@ def test_inference_casts_the_whole_network_once(precision, dtype):
 
 
 def test_int8_is_refused_where_no_convolution_can_be_packed():
-    with pytest.raises(ConfigError, match=r"int8 is for convolutions on a CPU, .*; take bf16 or fp32"):
+    with pytest.raises(
+        ConfigError, match=r"int8 is for convolutions and FastConformers on a CPU, .*; take bf16 or fp32"
+    ):
         cast_for_inference(nn.Sequential(nn.Conv1d(4, 4, 1)), "int8")
+
+
+def test_a_generator_that_is_collected_while_another_enters_does_not_wait_for_it():
+    """Garbage is collected in the middle of anything."""
+
+    def within():
+        with float32_math("tf32"):
+            yield
+
+    def close_inside() -> None:
+        with _FLOAT32.lock:
+            found.close()
+
+    found = within()
+    next(found)
+    closing = threading.Thread(target=close_inside, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert not _FLOAT32.wanted

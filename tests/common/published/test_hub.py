@@ -142,6 +142,30 @@ def test_without_a_network_what_was_downloaded_before_is_used(way, server, monke
         hub.located("owner/other")
 
 
+@pytest.mark.parametrize("way", ["offline", "no network"])
+@pytest.mark.parametrize("knows_tree", [True, False], ids=["of today's client", "of an older client"])
+def test_a_download_that_broke_off_names_what_is_missing_and_is_not_used(way, knows_tree, server, monkeypatch):
+    index = json.dumps(
+        {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    )
+    files = {"config.json": b"{}", "model.safetensors.index.json": index.encode(), "onnx/other.json": b"{}"}
+    files |= {f"model-0000{i}-of-00002.safetensors": b"w%d" % i for i in (1, 2)}
+    Hub.models["owner/model"] = {"main": files}
+    folder = hub.located("owner/model")
+    if not knows_tree:
+        for tree in folder.parents[1].glob("trees/*"):
+            tree.unlink()
+    if way == "offline":
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    else:
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert hub.located("owner/model") == folder, "files in folders were not wanted"
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    broke_off = r"^owner/model: .*, and its download broke off: missing are model-00002-of-00002.safetensors$"
+    with pytest.raises(CheckpointError, match=broke_off):
+        hub.located("owner/model")
+
+
 def test_models_that_there_are_not_or_that_are_gated_are_told(server):
     with pytest.raises(CheckpointError, match="^owner/none: no such file or folder, and no such model on the Hugging"):
         hub.located("owner/none")

@@ -7,7 +7,6 @@ import socket
 import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import torch
@@ -30,7 +29,6 @@ class Optim:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    RENAMED: ClassVar[dict[str, str]] = {"rate": "optim.lr"}
     output_dir: Path = Path("runs/m")
     optim: Optim = field(default_factory=Optim)
     checkpoint: Path | None = None
@@ -158,11 +156,6 @@ def test_a_line_for_each_setting_that_changed():
     before = Settings()
     after = replace(before, optim=replace(before.optim, lr=0.5), precision="bf16", output_dir=Path("elsewhere"))
     assert changed_settings(saved(before), after, depends_on=()) == ["optim.lr 0.02 -> 0.5", "precision fp32 -> bf16"]
-
-
-def test_settings_of_a_checkpoint_written_before_have_their_names_of_today():
-    old = {"config": {"rate": 0.02}, "progress": {"step": 1}}
-    assert changed_settings(old, Settings(), depends_on=()) == []
 
 
 @pytest.mark.parametrize(

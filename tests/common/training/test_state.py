@@ -250,13 +250,6 @@ def test_a_run_that_saves_nothing_saves_nothing(tmp_path):
     assert not list(tmp_path.glob("*.pt"))
 
 
-@pytest.mark.parametrize("name", ["best_wer", "best_loss", "best_mel"])
-def test_progress_of_checkpoints_written_before_is_read(name):
-    progress = Progress.restored({"epoch": 2, "batch": 1, "steps_per_epoch": 5, "step": 11, name: 0.25, "unfit": 3})
-    assert (progress.best, progress.best_step, progress.validated_at) == (0.25, 11, 11)
-    assert not progress.warm_average
-
-
 def test_an_epoch_of_other_length_goes_on_at_the_same_part():
     progress = Progress(epoch=1, batch=3, steps_per_epoch=6, step=9)
     told = progress.begin_epoch(10)

@@ -20,15 +20,14 @@ needs_nvrtc = pytest.mark.skipif(kernels.compiler() is None, reason="no NVRTC: p
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 LIBRARIES = (LIBRARY, TRANSDUCER, ATTENTION)
 HOT = (
-    *("block_rows_kernel<float, true>", "lattice_kernel<2, 1, false>", "lattice_kernel<8, 2, false>", "walk_kernel"),
-    *("score_kernel<", "follow_kernel<", "cell_kernel<", "attend_kernel<ctc_cuda::Bfloat, 4>"),
+    *("block_rows_kernel<float, true>", "block_rows_kernel<Bfloat, true>", "walk_kernel", "cell_kernel<"),
+    *("lattice_kernel<2, 1, false>", "lattice_kernel<8, 2, false>", "score_kernel<", "follow_kernel<"),
+    "attend_kernel<ctc_cuda::Bfloat, 4>",
 )
 ARCHITECTURES = (80, 86, 89, 90, 100, 120) if os.environ.get("NIGHTLY") else (90,)
-RARE = ("lattice_kernel<8, 8,", "<double")
-"""What may keep some registers in memory: lattices of more than 1,023 labels, and doubles, which are for tests."""
-ALLOWED = {("score_kernel<float", 80): 4}
-"""Bytes of a hot kernel on one architecture: with room for two blocks on a multiprocessor in place of three it would
-have none there, and nothing shows that this is faster."""
+RARE = {"lattice_kernel<8, 8,": 16, "<double": 16, "beam_": 64}
+"""What may keep some bytes in memory: lattices of more than 1,023 labels, doubles, which are for tests, and what a lane
+alone does in a beam search."""
 
 
 def all_kernels() -> list[tuple[NativeLibrary, str]]:
@@ -50,8 +49,7 @@ def test_every_kernel_compiles_in_seconds_and_keeps_its_numbers_in_registers(arc
         assert time.process_time() - start < 5, name
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", kernel.log)))
         assert "registers" in kernel.log
-        most = 0 if any(hot in name for hot in HOT) else 64 if any(rare in name for rare in RARE) else 8
-        most = next((n for (part, at), n in ALLOWED.items() if part in name and at == architecture), most)
+        most = 0 if any(hot in name for hot in HOT) else max((n for part, n in RARE.items() if part in name), default=8)
         assert spilled <= most, f"{name}: {spilled} bytes"
         assert kernel.code.startswith(b"\x7fELF")
         assert kernel.symbol in kernel.code

@@ -130,6 +130,19 @@ def test_a_step_is_lent_to_one_search_at_a_time_and_not_after_an_error():
 
 
 @torch.no_grad()
+def test_steps_that_nobody_has_keep_no_large_stores(monkeypatch):
+    steps = Steps(search_tests.decoder(2))
+    steps._host = None
+    with steps.lent() as small, steps.lent() as large:
+        large.take(large.size + 1)
+    assert steps._idle == [large, small], "both are small enough"
+    monkeypatch.setattr(step_module, "MOST_IDLE_BYTES", large.store.nbytes - 1)
+    with steps.lent(), steps.lent():
+        pass
+    assert steps._idle == [small]
+
+
+@torch.no_grad()
 def test_a_store_that_has_grown_is_recorded_anew():
     network, recorder = search_tests.decoder(2), Recorder()
     (heard,) = recordings(network, (9,))

@@ -399,3 +399,28 @@ def test_no_longer_stretches_are_heard_than_were_learned_from(corpus, tmp_path, 
     main(replace(cfg, output_dir=tmp_path / "tuned", checkpoint=path, data=replace(cfg.data, max_seconds=14.0)))
     tuned = fastconformer.load(checkpoint.step_path(tmp_path / "tuned", NAME, 1), device="cpu")
     assert tuned.chunk_seconds == max(longest, 14.0), "what it knew is not forgotten"
+
+
+def test_a_translation_that_was_not_learned_is_refused_and_tuning_adds_to_what_was(corpus, tmp_path):
+    """A prompt for it is answered in a language that was learned."""
+    cfg = translation_config(corpus, tmp_path, steps=1)
+    main(cfg)
+    path = checkpoint.step_path(tmp_path, NAME, 1)
+    asr = fastconformer.load(path, device="cpu")
+    assert asr.prompt("en", "de")
+    with pytest.raises(
+        ValueError, match=r"^target_language = 'en' of 'de': this model has learned de-de, en-de, en-en"
+    ):
+        asr.prompt("de", "en")
+    rows = [json.loads(line) for line in (corpus / "train.jsonl").read_text().splitlines()]
+    rows = [{**row, "target_lang": "en", "text": "he sang"} for row in rows if row["source_lang"] == "de"]
+    manifest = tmp_path / "to_english.jsonl"
+    rows = [{**row, "audio_filepath": str(corpus / row["audio_filepath"])} for row in rows]
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = replace(cfg.data, train=(str(manifest),), validation=())
+    tuned = replace(cfg, output_dir=tmp_path / "tuned", checkpoint=path, data=data)
+    main(tuned)
+    main(replace(tuned, steps=2))
+    own = fastconformer.load(checkpoint.step_path(tmp_path / "tuned", NAME, 2), device="cpu")
+    assert own.attention.directions == ("de-de", "de-en", "en-de", "en-en")
+    assert own.prompt("de", "en")

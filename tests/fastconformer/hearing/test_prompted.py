@@ -288,6 +288,48 @@ def test_without_another_witness_a_few_words_in_every_part_are_no_proof_of_speec
     assert (whole.text, whole.flags) == (said, ()), "loud sounds may be music, in which decoders invent words"
 
 
+@pytest.mark.parametrize("with_ctc", [True, False])
+@pytest.mark.parametrize(("milliseconds", "text"), [(50, ""), (100, ""), (200, "w0 w1 w2")])
+def test_what_nobody_says_so_fast_is_not_written(milliseconds, text, with_ctc):
+    """Decoders write whole words for a few milliseconds of sound, in which CTC heads hear them too."""
+    asr = Forgetful(lambda _: list(range(len(SPECIAL), len(SPECIAL) + 3)), learned=0.0, with_ctc=with_ctc)
+    if with_ctc:
+        hears = np.full((7, len(PIECES.labels) + 1), -9.0, np.float32)
+        hears[range(7), [-1, len(SPECIAL), -1, len(SPECIAL) + 1, -1, len(SPECIAL) + 2, -1]] = 0.0
+        asr._hear = lambda samples: Ears._hear(asr, samples)._replace(log_probs=[hears] * len(samples))
+    (found,) = asr.transcribe([np.full(milliseconds, 0.1, np.float32)])
+    assert (found.text, len(found.words)) == (text, len(text.split()))
+
+
+def test_words_for_which_ctc_hears_no_more_than_silence_are_not_written():
+    """White noise: both heads hear something, and never the same. What is said before it stays."""
+    asr = Forgetful(lambda labels: labels)
+
+    def hear(samples, own=asr._hear):
+        heard = own(samples)
+        for row, sound_N in enumerate(samples):
+            if np.abs(sound_N).max() > 0.9:
+                noise = np.full((len(sound_N) // 80, len(PIECES.labels) + 1), -9.0, np.float32)
+                noise[:, -1], noise[::3, len(SPECIAL) + 900] = -2.0, -1.0
+                heard.log_probs[row] = noise
+        return heard
+
+    def decoded(frames, prompts, decoder, hot_words, *, guard, own=asr._decoded):
+        texts = own(frames, prompts, decoder, hot_words, guard=guard)
+        invented = asr._said(list(range(len(SPECIAL) + 500, len(SPECIAL) + 540)))
+        is_noise = [np.abs(one.keys_values).max() > 0.9 for one in frames.heard]
+        return [invented if noisy else text for noisy, text in zip(is_noise, texts, strict=True)]
+
+    asr._hear, asr._decoded = hear, decoded
+    noise_N = np.random.default_rng(0).uniform(-1.0, 1.0, 60 * RATE).astype(np.float32)
+    said, noise = asr.transcribe([speech(range(30), pauses=3), noise_N])
+    assert said.text.split() == [f"w{number}" for number in range(30)]
+    assert (noise.text, noise.words) == ("", [])
+    assert "gap" in noise.flags
+    heard = sum(map(sum, asr.batches)) - len(speech(range(30), pauses=3))
+    assert heard < 3.2 * len(noise_N) + asr.chunk_seconds * RATE, "thrice, and what overlaps"
+
+
 SENTENCE = 15
 
 

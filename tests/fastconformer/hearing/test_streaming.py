@@ -155,8 +155,9 @@ def test_a_stream_keeps_as_much_after_an_hour_as_after_a_second(speech):
     assert len(sizes) == 1
 
 
-def test_many_sessions_share_a_batch_and_find_what_each_finds_alone(speech):
-    asr = streaming(1)
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_many_sessions_share_a_batch_and_find_what_each_finds_alone(speech, precision):
+    asr = streaming(1, precision=precision)
     parts = [speech[start : start + n] for start, n in ((0, 60_000), (9_000, 33_333), (30_000, 81_000), (0, 500))]
     expected = [plain(fed(asr.session(), part, [3_000])) for part in parts]
     pool = asr.pool()
@@ -484,6 +485,22 @@ def test_a_stream_in_error_gives_no_more_words_and_keeps_no_samples(speech):
     n_tokens, n_samples = len(session.heard.tokens), len(session.samples_N)
     update = session.feed(speech[40_000:]).result()
     assert (update.text, len(session.heard.tokens), len(session.samples_N)) == ("", n_tokens, n_samples)
+
+
+def test_the_thread_of_all_streams_survives_what_one_has_no_memory_for(speech, monkeypatch):
+    def short(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    pool = streaming(0).pool()
+    good, bad = pool.session(), pool.session()
+    monkeypatch.setattr(bad, "add", short)
+    fine, broken = pool.feed([(good, speech[:20_000]), (bad, speech[:20_000])])
+    assert broken.result(10).error == "the stream broke off: MemoryError()"
+    monkeypatch.setattr(pool.frames, "shrink", lambda slots: torch.empty(1 << 60))
+    assert not fine.result(10).error
+    for each in pool.finish([bad, good]):
+        each.result(10)
+    assert pool.session().feed(speech[:20_000]).result(10).error == ""
 
 
 def test_what_is_no_audio_and_no_lookahead_is_named():

@@ -11,15 +11,10 @@ from fastpitch.acoustic.data import collate
 from fastpitch.acoustic.objective import Counts, counts_of, fastpitch_objective
 from fastpitch.acoustic.run import ADVERSARIAL, NAME, Run
 from fastpitch.train import main
-from tests.fastpitch.runs import toy_config, write_corpus
+from tests.fastpitch.runs import toy_config
 from tests.training import directory_of, state_of
 
 SMALL = AdversaryConfig(weight=1.0, frames=16, channels=4)
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture

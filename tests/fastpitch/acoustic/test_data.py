@@ -28,12 +28,7 @@ from fastpitch.acoustic.objective import micro_batches, targets_of
 from fastpitch.acoustic.pitch import PitchConfig
 from fastpitch.acoustic.run import build_model
 from tests.data import OneDamaged, shared
-from tests.fastpitch.runs import RATE, toy_config, write_corpus
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
+from tests.fastpitch.runs import RATE, toy_config
 
 
 def dataset_of(cfg: Config, *, training: bool = True) -> ClipDataset:

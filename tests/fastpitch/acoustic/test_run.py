@@ -17,13 +17,8 @@ from fastpitch.acoustic.run import embeddings_of_shared_symbols
 from fastpitch.front.symbols import TextProcessor
 from fastpitch.train import main, update
 from tests.data import shared
-from tests.fastpitch.runs import run_of, toy_config, write_corpus
+from tests.fastpitch.runs import run_of, toy_config
 from tests.training import events
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="module")

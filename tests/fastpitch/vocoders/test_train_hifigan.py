@@ -28,11 +28,6 @@ TOY = CONFIGS / "hifigan" / "toy.toml"
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@pytest.fixture(scope="module")
 def first(root, tmp_path_factory):
     """The configuration of a run of one epoch, and its last checkpoint."""
     cfg = hifigan_config(root, tmp_path_factory.mktemp("first"), ema=0.0, epochs=1)

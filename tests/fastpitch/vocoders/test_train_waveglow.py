@@ -12,17 +12,12 @@ from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
 from fastpitch.vocoders.training.steps import update
 from tests.data import shared
-from tests.fastpitch.vocoders.corpus import CONFIGS, run_of, waveglow_config, write_corpus
+from tests.fastpitch.vocoders.corpus import CONFIGS, run_of, waveglow_config
 from tests.training import events, logged
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TOY = CONFIGS / "waveglow" / "toy.toml"
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 def test_the_shipped_toy_configuration_trains(root, tmp_path):

@@ -114,6 +114,17 @@ def test_noise_of_waveglow_is_that_of_its_seed(vocoders):
     assert not torch.equal(first, other)
 
 
+def test_a_stream_draws_noise_for_what_it_hears_and_for_nothing_before(vocoders, monkeypatch):
+    """A piece costs the same wherever it is in a long utterance."""
+    vocoder, drawn, randn = vocoders["waveglow"], [], torch.randn
+    monkeypatch.setattr(torch, "randn", lambda *shape, **how: drawn.append(shape[0]) or randn(*shape, **how))
+    mel_MT = mel_for(vocoder, 1, 900)[0]
+    for start in (200, 800):
+        vocoder.cuts([MelSpan(mel_MT, start, start + 16)], sigma=0.5, seed=-1)
+        assert sum(drawn) * vocoder.generator.cfg.group <= (16 + 2 * vocoder.context_frames + 128) * 256
+        drawn.clear()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_frames_are_no_audio(vocoders, kind):
     assert vocoders[kind](mel_for(vocoders[kind], 2, 0)).shape == (2, 0)

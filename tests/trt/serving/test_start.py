@@ -13,11 +13,6 @@ from trt import serve
 from trt.serve import ServeConfig
 
 
-@pytest.fixture(scope="module")
-def model(jasper):
-    return jasper.with_suffix(".onnx")
-
-
 @pytest.mark.parametrize("name", ["port", "wyoming_port"])
 def test_a_port_that_is_taken_is_named_before_anything_is_tested(model, name, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -194,11 +194,15 @@ class Hearing:
             if code not in self.ears.languages:
                 raise RequestError(400, f"{field} {language[:40]!r}: expected one of {known}", param=field)
             found[key] = code
-        try:
-            source = found.get("source_lang", self.ears.languages[0])
-            asr.prompt(source, found.get("target_lang"))
-        except ValueError as error:
-            raise RequestError(400, str(error), param="to") from None
+        spoken = [found["source_lang"]] if "source_lang" in found else self.ears.languages
+        foreign = [each for each in spoken if each != found.get("target_lang")] or spoken  # of which one will do
+        for at, each in enumerate(foreign, 1):
+            try:
+                asr.prompt(each, found.get("target_lang"))
+                break
+            except ValueError as error:
+                if at == len(foreign):
+                    raise RequestError(400, str(error), param="to") from None
         return found
 
     async def transcribe(self, file: File, taken: Taken, wanted: WantedText = NOTHING) -> Transcript:

@@ -219,17 +219,17 @@ def find_python() -> tuple[str, list[str]]:
 def _write_models(own: Served, folder: Path) -> None:
     common = {"paths": [str(REPOSITORY), *site_packages()], "threads": own.threads, "device": own.device}
     heard = {"model": str(own.model.resolve()), "batch_size": own.batch_size}
-    _write_model(folder / MODEL, "model.py", common | heard, _config(own))
+    _write_model(folder / MODEL, common | heard, _config(own))
     if own.voice is not None:
         tts, vocoder = own.voice
         spoken = {"tts": str(tts.resolve()), "vocoder": str(vocoder.resolve())}
-        _write_model(folder / VOICE, "voice.py", common | spoken, _voice_config(own))
+        _write_model(folder / VOICE, common | spoken, _voice_config(own))
 
 
-def _write_model(folder: Path, program: str, settings: dict[str, object], config: Block) -> None:
+def _write_model(folder: Path, settings: dict[str, object], config: Block) -> None:
     (folder / "1").mkdir(parents=True)
-    shutil.copy2(Path(__file__).with_name(program), folder / "1" / "model.py")
-    (folder / "1" / "paths.json").write_text(json.dumps(settings), encoding="utf-8")
+    shutil.copy2(Path(__file__).with_name("model.py"), folder / "1" / "model.py")
+    (folder / "1" / "paths.json").write_text(json.dumps({"step": folder.name, **settings}), encoding="utf-8")
     (folder / "config.pbtxt").write_text(text_of(config), encoding="utf-8")
 
 

@@ -1,15 +1,17 @@
-"""The steps of a recogniser that Triton runs one after the other: sound, network, decoder.
+"""What Triton runs: a recogniser or a voice as a whole, or a recogniser's steps one after the other.
 
-Each takes the inputs of several requests, by name, and gives the outputs of each. `settings` are those of paths.json.
+Each takes the inputs of several requests, by name, and gives the outputs of each, or why there are none. `settings` are
+those of paths.json.
 
 Shapes: B recordings of a request, N samples, K cuts, F mel bands, T feature frames, S output frames, V labels and the
 blank.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +26,60 @@ from trt.serving.triton.transcripts import content_of, rows_of
 Tensors = dict[str, np.ndarray]
 
 
-class TritonSound:
+class TritonStep(Protocol):
+    """What a model of Triton's Python back end does."""
+
+    def __init__(self, settings: dict[str, Any], folder: Path): ...
+
+    def __call__(self, requests: Sequence[Tensors]) -> Sequence[Tensors | Exception]:
+        """The outputs of every request."""
+
+    def takes_long(self, request: Tensors) -> bool:
+        """Whether a request is answered beside the batches of others."""
+        return False
+
+
+class TritonRecognizer(TritonStep):
+    """A whole recogniser; recordings of more than one chunk take long."""
+
+    def __init__(self, settings: dict[str, Any], folder: Path):
+        from trt.serving.models import load_ears
+
+        own = {key: settings[key] for key in ("batch_size", "threads", "device")}
+        self._ears = load_ears(Path(settings["model"]), **own)
+
+    def __call__(self, requests: Sequence[Tensors]) -> list[Tensors]:
+        """[B, bytes] of JSON for every request."""
+        recordings = [samples_N for request in requests for samples_N in request["audio"]]
+        found = iter([content_of(transcript) for transcript in self._ears.transcribe(recordings)])
+        rows = (list(itertools.islice(found, len(request["audio"]))) for request in requests)
+        return [{"transcript": rows_of(own)} for own in rows]
+
+    def takes_long(self, request: Tensors) -> bool:
+        """Whether its recordings are recognised in chunks."""
+        return bool(request["audio"].shape[1] > self._ears.chunk_seconds * self._ears.sample_rate)
+
+
+class TritonVoice(TritonStep):
+    """FastPitch and a vocoder, for requests of one sentence each, which sounds as it would alone."""
+
+    def __init__(self, settings: dict[str, Any], folder: Path):
+        from trt.serving.models import load_voice
+
+        own = {key: settings[key] for key in ("threads", "device")}
+        self._voice = load_voice(Path(settings["tts"]), Path(settings["vocoder"]), **own)
+
+    def __call__(self, requests: Sequence[Tensors]) -> list[Tensors | Exception]:
+        """`sound` [1, N] of the sentence of every request."""
+        from trt.serving.triton.sentences import piece_of
+
+        speakers = self._voice.speakers
+        pieces = [[piece_of(own["tokens"], own["edits"], own["speaker"], speakers=speakers)] for own in requests]
+        found = self._voice.whole(pieces)
+        return [own if isinstance(own, Exception) else {"sound": own[None].astype(np.float32)} for own in found]
+
+
+class TritonSound(TritonStep):
     """From samples to what the network takes, audio_BN or features_BFT, how long each is, and what was cut out of it.
 
     Lengths are rounded up to a multiple of `bucket` with zeros, which the network masks, so that requests of about the
@@ -73,7 +128,7 @@ class TritonSound:
         return {"features_BFT": padded_BFT, "frames_B": frames_B.numpy()[:, None], **told}
 
 
-class TritonNetwork:
+class TritonNetwork(TritonStep):
     """The ONNX file beside it, in place of Triton's back end for them."""
 
     def __init__(self, settings: dict[str, Any], folder: Path):
@@ -96,7 +151,7 @@ class TritonNetwork:
         return [{name: values[i] for name, values in shaped.items()} for i in range(len(requests))]
 
 
-class TritonDecoder:
+class TritonDecoder(TritonStep):
     """From log-probabilities to transcripts, by the best path of CTC; nothing is said where nothing is heard."""
 
     def __init__(self, settings: dict[str, Any], folder: Path):
@@ -125,7 +180,8 @@ class TritonDecoder:
         return found
 
 
-STEPS = {"sound": TritonSound, "network": TritonNetwork, "decoder": TritonDecoder}
+STEPS: dict[str, type[TritonStep]] = {"sound": TritonSound, "network": TritonNetwork, "decoder": TritonDecoder}
+STEPS |= {"recognizer": TritonRecognizer, "voice": TritonVoice}
 
 
 def _rounded_up(values_XN: np.ndarray, bucket: int) -> np.ndarray:

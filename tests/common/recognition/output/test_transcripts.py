@@ -9,12 +9,22 @@ def letters(text: str, confidence: float = 0.81) -> list[Letter]:
     return [Letter(letter, 2 * i, 2 * i + 1, confidence) for i, letter in enumerate(text)]
 
 
-def test_words_lie_between_separators_from_their_first_letter_to_the_end_of_their_last():
+def test_words_lie_between_separators_from_these_to_the_end_of_their_last_letter():
     assert words_of(letters("|ab||c|"), separator="|", **PLACE) == [
-        Word("ab", 1.04, 1.1, 0.81),
-        Word("c", 1.2, 1.22, 0.81),
+        Word("ab", 1.0, 1.1, 0.81),
+        Word("c", 1.16, 1.22, 0.81),
     ]
     assert words_of([], separator="|", **PLACE) == []
+
+
+def test_a_word_begins_with_the_separator_before_it_unless_that_is_far_off_in_a_pause():
+    """A second was cut out of the pause after the second word, whose separator is before that."""
+    spelled = [Letter("a", 2, 3, 1.0), Letter("|", 4, 5, 1.0), Letter("b", 6, 7, 1.0), Letter("|", 8, 9, 1.0)]
+    spelled += [Letter("c", 11, 12, 1.0), Letter("|", 12, 13, 1.0), Letter("d", 40, 41, 1.0)]
+    place = {"cuts": (Cut(0.18, 1.0),), "seconds_per_frame": 0.02, "seconds": 2.0}
+    words = words_of(spelled, separator="|", **place)
+    assert [word.start for word in words] == [0.04, 0.08, 1.14, 1.72]
+    assert [word.end for word in words] == [0.06, 0.14, 1.24, 1.82]
 
 
 def test_no_word_ends_after_its_recording():

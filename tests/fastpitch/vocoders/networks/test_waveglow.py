@@ -62,10 +62,6 @@ def test_the_layout_for_a_cpu_gives_the_same_audio(is_prepared):
     torch.testing.assert_close(alone_BN, plain_BN[1:, : alone_BN.shape[1]], rtol=0, atol=1e-5)
     with pytest.raises(ValueError, match="z of shape"):
         fused.inverse(mel_BMT, z_BGP[..., :-1])
-    audio_BN = random_audio(2, 11 * 256)
-    with torch.no_grad():
-        for found, expected in zip(fused(mel_BMT, audio_BN), network(mel_BMT, audio_BN), strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_the_log_determinant_is_that_of_the_jacobian():
@@ -140,7 +136,7 @@ def test_noise_of_another_shape_is_told():
         ({"model": {"flows": 17}}, "group = 8 with 8 channels put out early: expected even numbers, and 2 channels"),
         ({"features": {"hop_samples": 100, "n_fft": 400, "window_samples": 400}}, "expected a multiple of model.group"),
         ({"sigma": 0.0}, "sigma = 0.0: expected a number above 0"),
-        ({"log_every": 0}, "log_steps = 0: expected at least 1"),
+        ({"every": {"log_steps": 0}}, "log_steps = 0: expected at least 1"),
         ({"batch_size": 3, "grad_accumulation": 2}, "batch_size = 3 is not a multiple of grad_accumulation = 2"),
         ({"ema": -0.5}, "ema = -0.5: expected a decay"),
         ({"clip_norm": -1.0}, "clip_norm = -1.0: expected a number of at least 0"),

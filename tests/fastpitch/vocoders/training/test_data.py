@@ -19,11 +19,6 @@ from tests.fastpitch.vocoders.corpus import LENGTHS, RATE, write_corpus
 MARGIN = 512
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
 def dataset(root, seed: int = 0, **changes) -> SegmentDataset:
     cfg = DataConfig(root=root, train=("train.txt",), segment_frames=8, peak=0.0, workers=0)
     cfg = replace(cfg, **changes)

@@ -9,8 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
 from benchmarks import serving_soak
 from benchmarks.serving_attacks import ATTACKS
 from benchmarks.serving_soak import running
@@ -18,11 +16,6 @@ from trt.client.asking import Server, ServerError
 from trt.runtime.recognizer import Recognizer
 
 REPOSITORY = Path(__file__).parents[4]
-
-
-@pytest.fixture(scope="module")
-def model(jasper):
-    return jasper.with_suffix(".onnx")
 
 
 def test_memory_returns_after_every_attack_and_honest_clients_get_their_answers(model, clips):

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import openai
 import pytest
@@ -11,6 +12,8 @@ from tests.fastconformer.attention import references as golden
 from tests.trt.serving.running import pretended, served
 from trt.runtime import loading
 from trt.serve import ServeConfig
+from trt.serving.admission.limits import RequestError
+from trt.serving.transcribing.hearing import Hearing
 
 pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # of OpenAI's models, not of its client
 
@@ -87,6 +90,19 @@ def test_languages_that_the_model_does_not_know_are_refused(client, asked, messa
     with pytest.raises(openai.BadRequestError) as refused:
         client.audio.translations.create(model="whisper-1", file=golden.flacs()[0], extra_body=asked)
     assert message in refused.value.message
+
+
+@pytest.mark.parametrize("source", ["", "de", "german"])
+def test_a_translation_that_the_model_has_not_learned_is_refused(asr, source, monkeypatch):
+    monkeypatch.setattr(asr.prompts, "directions", ("de-de", "en-de", "en-en"))
+    hearing = SimpleNamespace(ears=SimpleNamespace(is_prompted=True, asr=asr, languages=asr.languages))
+    with pytest.raises(
+        RequestError, match="target_language = 'en' of 'de': this model has learned de-de, en-de, en-en"
+    ):
+        Hearing.told(hearing, source, "en")
+    assert Hearing.told(hearing, source) == ({"source_lang": "de"} if source else {})
+    assert Hearing.told(hearing, "en", "en") == {"source_lang": "en", "target_lang": "en"}
+    assert Hearing.told(hearing, "", "de") == {"target_lang": "de"}
 
 
 def test_an_attention_decoder_favours_words_and_searches_with_a_beam(client, asr):

@@ -41,11 +41,6 @@ needs_triton = pytest.mark.skipif(bool(absent()), reason=absent() or "runs")
 
 
 @pytest.fixture(scope="module")
-def model(jasper):
-    return jasper.with_suffix(".onnx")
-
-
-@pytest.fixture(scope="module")
 def behind(model, voice):
     cfg = ServeConfig(
         asr=model, tts=voice / "tts.onnx", vocoder=voice / "v.onnx", engine="triton", voice_engine="triton", port=0

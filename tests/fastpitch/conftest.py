@@ -1,0 +1,12 @@
+"""The data of toy trainings, made once for each file."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fastpitch.runs import write_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
