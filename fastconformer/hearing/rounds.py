@@ -4,8 +4,10 @@ Shapes: N samples.
 """
 
 import contextlib
+import difflib
 import functools
 import itertools
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +22,7 @@ from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Recording, is_silent
 from fastconformer.attention.config import Times
 from fastconformer.attention.prompt import Wanted
+from fastconformer.attention.search import BAD
 from fastconformer.hearing.decoding import BEAM, AttentionDecoding, HeardFrames
 from fastconformer.hearing.gaps import AT_ONCE, JudgedPart, judged, parts_of, united, without_sounds
 from fastconformer.hearing.prompted_network import PromptedNetwork
@@ -31,6 +34,7 @@ MOST_WASTED = 2.1
 """How often a recording is heard again, at most, without texts that are much less doubtful: all of it may be noise."""
 CTC_WEIGHT = 0.3
 """Share of CTC in the scores of a text that is searched again because CTC doubts it."""
+WORD_NATS = 8.0
 OVERLAP_SECONDS = 1.0
 """What two stretches both hear around a seam that is in no pause, where words have times by which to join them."""
 
@@ -56,6 +60,8 @@ class OpenRecording:
     """Samples of its stretches."""
     wasted: int = 0
     """Samples that were heard again, or are, and gave no text of which half as much is doubtful and that was said."""
+    unspoken: int = 0
+    """Samples of stretches in which nothing that was said is heard, in parts neither."""
 
 
 @dataclass(kw_only=True)
@@ -130,6 +136,8 @@ class Rounds:
         for stretch, whole in zip(spoken, self._as_wholes(spoken, self.batch_size), strict=True):
             stretch.of.heard += len(stretch.sound.samples_N)
             found.append(self._in_parts(stretch, whole))
+            is_unspoken = all(part.is_invented for part in found[-1])
+            stretch.of.unspoken += len(stretch.sound.samples_N) if is_unspoken else 0
         return found
 
     def _overlap(self, wanted: Wanted, longest: float) -> float:
@@ -187,7 +195,7 @@ class Rounds:
         overlap = self._overlap(stretch.wanted, self.network.chunk_seconds)
         sounds = parts_of(stretch.sound, self.network.sample_rate, overlap, has_ctc=self.network.has_ctc)
         cost, of = sum(len(sound.samples_N) for sound in sounds), stretch.of
-        if not self._affords(of, cost):
+        if not self._affords(of, cost + of.unspoken):
             return [whole]
         of.wasted += cost
         own = [stretch._replace(sound=sound) for sound in sounds if not is_silent(sound.samples_N)]
@@ -213,7 +221,7 @@ class Rounds:
                 few = frames.some(doubtful)
                 jointly = self._texts([own[i] for i in doubtful], [samples[i] for i in doubtful], few, self._jointly)
                 for i, part in zip(doubtful, jointly, strict=True):
-                    if part.doubt < parts[i].doubt:
+                    if is_better(part, parts[i]):
                         parts[i] = part.flagged(parts[i].part.hypothesis.flags)
             found |= zip(rows, parts, strict=True)
         return [found[row] for row in range(len(spoken))]
@@ -246,6 +254,24 @@ class Rounds:
             one = judged(part, heard_N, rate, log_probs_SV, network.pieces, is_translation=is_translation)
             found.append(one._replace(sound=None if log_probs_SV is None else stretch.sound))
         return found
+
+
+def is_better(joint: JudgedPart, alone: JudgedPart) -> bool:
+    """Whether a text by both is more probable than that of the decoder alone.
+
+    CTC heads are sure of letters that are wrong: of each word in which the texts differ, they have a say of
+    `WORD_NATS` at most. A text that did not end, or that nobody said, has no say.
+    """
+    gain = alone.doubt - joint.doubt
+    if gain <= 0 or alone.is_invented or BAD & {*alone.part.hypothesis.flags}:
+        return gain > 0
+    one, other = (part.part.hypothesis.text.split() for part in (joint, alone))
+    spans = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    differ = sum(max(b - a, d - c) for kind, a, b, c, d in spans if kind != "equal")
+    sure, before = (
+        sum(math.log(max(sure, 1e-30)) for sure in part.part.hypothesis.confidence) for part in (joint, alone)
+    )
+    return CTC_WEIGHT * min(gain, WORD_NATS * differ) > (1 - CTC_WEIGHT) * (before - sure)
 
 
 def lengthened(samples_N: np.ndarray, rate: int) -> np.ndarray:

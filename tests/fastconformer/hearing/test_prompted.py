@@ -17,9 +17,10 @@ from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
 from fastconformer.attention.prompt import PromptFormat, Wanted
 from fastconformer.attention.search import AttentionMemory, Result
 from fastconformer.hearing.decoding import HeardFrames
+from fastconformer.hearing.gaps import JudgedPart
 from fastconformer.hearing.prompted import PromptedRecognizer
-from fastconformer.hearing.rounds import Rounds
-from fastconformer.hearing.texts import TextHypothesis, hypothesis_of
+from fastconformer.hearing.rounds import Rounds, is_better
+from fastconformer.hearing.texts import HeardPart, TextHypothesis, hypothesis_of
 
 RATE, WORDS = 1000, 2000
 SPECIAL = (
@@ -328,6 +329,24 @@ def test_words_for_which_ctc_hears_no_more_than_silence_are_not_written():
     assert "gap" in noise.flags
     heard = sum(map(sum, asr.batches)) - len(speech(range(30), pauses=3))
     assert heard < 3.2 * len(noise_N) + asr.chunk_seconds * RATE, "thrice, and what overlaps"
+
+
+@pytest.mark.parametrize(
+    ("joint", "alone", "flags", "expected"),
+    [
+        ((["w1", "w3"], -6.0, 0.0), (["w1", "w2"], -0.5, 45.0), (), False),  # a letter, of which the decoder is sure
+        ((["w1", "w3"], -2.0, 0.0), (["w1", "w2"], -0.5, 45.0), (), True),
+        ((["w1", "w2", "w3", "w4", "w5"], -12.0, 0.0), (["w1"], -0.5, 150.0), (), True),  # words that were left out
+        ((["w1", "w3"], -6.0, 0.0), (["w1", "w2"], -0.5, 45.0), ("loop",), True),
+        ((["w1", "w3"], -0.1, 9.0), (["w1", "w2"], -0.5, 8.0), ("loop",), False),
+    ],
+)
+def test_a_text_by_both_has_a_bounded_say_in_each_word_in_which_it_differs(joint, alone, flags, expected):
+    def judged(words, log_prob, doubt, flags=()):
+        text = TextHypothesis([], " ".join(words), [float(np.exp(log_prob))], 0.0, flags)
+        return JudgedPart(HeardPart(0.0, 1.0, text), True, doubt, doubt)
+
+    assert is_better(judged(*joint), judged(*alone, flags)) is expected
 
 
 SENTENCE = 15
