@@ -1,7 +1,6 @@
 """The step of an attention decoder on a GPU: its kernel in the emulator, and its graphs as calls that are repeated."""
 
 import ctypes
-import functools
 import warnings
 
 import pytest
@@ -103,7 +102,12 @@ def test_searches_replay_what_was_recorded_for_about_as_many_tokens(beam: int):
 
 def test_texts_of_one_recogniser_replay_what_those_before_them_recorded(monkeypatch: pytest.MonkeyPatch):
     recorder, said = Recorder(), {"source_language": "en", "times": "none"}
-    monkeypatch.setattr(step_module, "TorchStep", functools.partial(TorchStep, record=recorder))
+
+    class Recorded(TorchStep):
+        def __init__(self, decoder):
+            super().__init__(decoder, record=recorder)
+
+    monkeypatch.setattr(step_module, "TorchStep", Recorded)
     asr = fastconformer.load(golden.path("canary2_agg"), device="cpu")
     expected, languages = asr.transcribe(golden.flacs(), **said), asr.identify(golden.flacs())
     asr._decoder._host = None  # as where the network is on a GPU
