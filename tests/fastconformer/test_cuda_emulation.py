@@ -760,6 +760,29 @@ def test_a_beam_has_the_memory_of_rooms_and_the_host_what_the_device_cannot_take
         BeamSearch(weights, TransducerBeamOptions(memory=1000), device=greedy.on_device)(encoded_BSC, frames_B)
 
 
+def test_what_is_over_asks_the_prediction_network_for_nothing_more(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, _ = decoder_tests.random_problem()
+    device, options = Decoder(weights).on_device, TransducerBeamOptions(max_symbols=1)
+    workspaces, seen, call, empty = [], [], _cuda_beam.call, torch.empty
+    width = 2 * device.layers * device.hidden + device.joint
+    first, count = 2 * 40 * device.joint, (2 * options.beam + 8) * width  # behind projected frames
+
+    def spied(function, *given):
+        call(function, *given)
+        if given[-2] == 1:  # one step
+            seen.append(workspaces[0].view(torch.float32)[first : first + count].clone())
+
+    monkeypatch.setattr(_cuda_beam, "STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(_cuda_beam, "call", spied)
+    monkeypatch.setattr(
+        torch, "empty", lambda *shape, **given: workspaces.append(empty(*shape, **given)) or workspaces[-1]
+    )
+    _cuda_beam.search(device, options, encoded_BSC[:2], np.array([1, 40]), [None, None])
+    assert len(seen) >= 40
+    assert seen[1].any()
+    assert torch.equal(seen[1], seen[-1])
+
+
 @pytest.mark.parametrize("internal_weight", [0.0, 0.3])
 def test_a_step_of_a_beam_has_few_launches_and_no_wait(internal_weight: float):
     weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=DURATIONS)
