@@ -28,7 +28,7 @@ DTYPES: dict[str, torch.dtype] = {
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
-    "int8": torch.float32,  # of all that is not convolutions
+    "int8": torch.float32,  # of all that is not packed
 }
 NO_INT8 = (
     "precision = int8 is for convolutions and FastConformers on a CPU, by the native library that "
@@ -57,9 +57,11 @@ class _Float32Math:
             self._apply()
 
     def _apply(self) -> None:
-        matmul, convolution = next(reversed(self.wanted.values()), self.before)
-        torch.set_float32_matmul_precision(matmul)
-        torch.backends.cudnn.allow_tf32 = convolution
+        applied = None
+        while applied != (last := (self.before, *self.wanted.values())[-1]):  # who leaves meanwhile changes it
+            torch.set_float32_matmul_precision(last[0])
+            torch.backends.cudnn.allow_tf32 = last[1]
+            applied = last
 
 
 _FLOAT32 = _Float32Math()

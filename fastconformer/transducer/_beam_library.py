@@ -159,6 +159,10 @@ class NativeSearch:
                         whole[n] = part[0]
         return found
 
+    def check_memory(self, frames: int) -> None:
+        """Raises ValueError where an utterance of so many frames, searched elsewhere, takes more than `memory`."""
+        self._check_memory(self._options(1, NODES + NODES_EACH * self.options.beam, 1), frames, False)
+
     def _check_memory(self, choice: BeamOptionsStruct, frames: int, has_states: bool) -> None:
         """Raises ValueError where the search, or what it finds, takes more than `memory` for an utterance."""
         capacity = _capacity(choice, frames, has_states)

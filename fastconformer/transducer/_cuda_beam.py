@@ -20,9 +20,11 @@ from fastconformer.transducer._beam_library import (
     TransducerBeamOptions,
 )
 from fastconformer.transducer._cuda_decoder import STEPS_AT_ONCE, CudaDecoder
+from fastconformer.transducer._decoder_library import PANEL
 from fastconformer.transducer.loss import _cuda_library
 from fastconformer.transducer.loss._loss_library import TYPES, call
 
+MOST_BLOCKS = 2**31 - 1
 HAS_NAN = -2
 """`TRANSDUCER_BEAM_HAS_NAN`."""
 
@@ -36,6 +38,11 @@ class DeviceBeam(Structure):
     )
 
 
+def fits(decoder: CudaDecoder, options: TransducerBeamOptions, batch: int, frames: int) -> bool:
+    """Whether the kernels have blocks enough for it: `is_valid` of `csrc/cuda_decode.cpp`."""
+    return batch * max(PANEL * frames, decoder.logit_width * options.beam, 4096) <= MOST_BLOCKS
+
+
 @torch.inference_mode()
 def search(
     decoder: CudaDecoder,
@@ -44,10 +51,29 @@ def search(
     counts_B: np.ndarray,
     scorers: Sequence[ctc.Scorer | None],
 ) -> BeamResult:
-    """Searches a batch, lengths checked. Counts are `MORE_NODES` where an utterance needs more room than is usual.
+    """Searches a batch that `fits`, lengths checked. Counts are `MORE_NODES` where an utterance needs more room than is
+    usual.
 
-    Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError.
+    Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, before which all rooms of
+    greedy decoding go.
     """
+    given = (decoder, options, encoded_BSC, counts_B, decoder.placed(scorers))
+    try:
+        return _searched(*given)
+    except torch.OutOfMemoryError:
+        if not decoder.drop_rooms():
+            raise
+    return _searched(*given)
+
+
+def _searched(
+    decoder: CudaDecoder,
+    options: TransducerBeamOptions,
+    encoded_BSC: Any,
+    counts_B: np.ndarray,
+    scorers: Sequence[int],
+) -> BeamResult:
+    """`scorers`: their addresses."""
     batch, frames, width = encoded_BSC.shape
     device, capacity = decoder.device, frames * options.max_symbols
 
@@ -57,9 +83,7 @@ def search(
     with native.current_stream(device) as stream:
         encoded = numbers(batch, frames, decoder.encoder, dtype=torch.float32)
         encoded[..., :width].copy_(torch.as_tensor(encoded_BSC))
-        frames_B, scorers_B = (
-            torch.from_numpy(np.array(own, np.int64)).to(device) for own in (counts_B, decoder.placed(scorers))
-        )
+        frames_B, scorers_B = (torch.from_numpy(np.array(own, np.int64)).to(device) for own in (counts_B, scorers))
         sequences = (batch, options.n_best)
         labels, shares = (
             numbers(3, *sequences, capacity, dtype=torch.int32),

@@ -13,7 +13,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from ctypes import Structure, byref, c_uint8
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from fastconformer.transducer.loss import _cuda_library
 from fastconformer.transducer.loss._loss_library import TYPES, call
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, array_of
 
+Found = TypeVar("Found")
 MOST_LAYERS, MOST_JOINT = 8, 1024
 """`TRANSDUCER_MOST_...` of transducer_decode.h."""
 SCORER_BYTES = 64
@@ -127,24 +128,35 @@ class CudaDecoder:
         Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, before which all rooms go,
         but for scorers that were too large before.
         """
+        settings = (max_symbols, any(scorers), internal_weight)
+        given = (torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
         with self._alone:
-            self._scorers.check(scorers)
-            settings = (max_symbols, any(scorers), internal_weight)
-            try:
-                return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
-            except torch.OutOfMemoryError:
-                self._rooms.clear()
-            return self._decoded(torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
+            return self._with_room(lambda: self._decoded(*given), scorers)
 
     def placed(self, scorers: Sequence[ctc.Scorer | None]) -> list[int]:
-        """Their addresses on the device, for another search; rooms go where memory is short."""
+        """Their addresses on the device, for another search. Raises torch.OutOfMemoryError, as `decode`."""
         with self._alone:
-            self._scorers.check(scorers)
-            try:
-                return self._addresses(scorers)
-            except torch.OutOfMemoryError:
-                self._rooms.clear()
-            return self._addresses(scorers)
+            return self._with_room(lambda: self._addresses(scorers), scorers)
+
+    def drop_rooms(self) -> bool:
+        """Leaves their memory to another search; whether there were any."""
+        with self._alone:
+            return self._drop_rooms()
+
+    def _drop_rooms(self) -> bool:
+        had = bool(self._rooms)
+        self._rooms.clear()
+        return had
+
+    def _with_room(self, compute: Callable[[], Found], scorers: Sequence[ctc.Scorer | None]) -> Found:
+        """`compute()`, and where memory is short once more without the rooms."""
+        self._scorers.check(scorers)
+        try:
+            return compute()
+        except torch.OutOfMemoryError:
+            if not self._drop_rooms():
+                raise
+        return compute()
 
     def _decoded(
         self,

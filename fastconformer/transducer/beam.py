@@ -138,6 +138,7 @@ class BeamSearch:
         counts_B = frame_counts(frames_B, *encoded_BSC.shape[:2])
         each = scorers_of_all(scorers, batch, self.weights.blank)
         if self.on_device is not None and self._native is not None and state is None and batch:
+            self._native.check_memory(encoded_BSC.shape[1])
             candidates = self._by_device(self.on_device, encoded_BSC, counts_B, each)
             if candidates is not None:
                 return candidates
@@ -168,16 +169,20 @@ class BeamSearch:
         from fastconformer.transducer import _cuda_beam
 
         try:
+            if not _cuda_beam.fits(device, self.options, *encoded_BSC.shape[:2]):
+                raise torch.OutOfMemoryError("so many sequences are more than its kernels take")
             found = _cuda_beam.search(device, self.options, encoded_BSC, counts_B, scorers)
         except torch.OutOfMemoryError as error:
             warn_slow("fastconformer.BeamSearch", str(error).partition(".")[0], "on the host")
             return None
         candidates = _candidates(found, has_durations=bool(self.weights.durations))
-        host = copy.copy(self)
-        host.on_device = None
-        for n in np.flatnonzero(found.counts_B == MORE_NODES).tolist():
-            alone = slice(n, n + 1)
-            (candidates[n],) = host(array_of(encoded_BSC[alone]), counts_B[alone], scorers=scorers[n])
+        needs_more_B = found.counts_B == MORE_NODES
+        if needs_more_B.any():  # of the others no frames, so that messages have the numbers of the batch
+            host = copy.copy(self)
+            host.on_device = None
+            again = host(encoded_BSC, np.where(needs_more_B, counts_B, 0), scorers=scorers)
+            for n in np.flatnonzero(needs_more_B).tolist():
+                candidates[n] = again[n]
         return candidates
 
     def _by_reference(self, encoded_SC: np.ndarray, scorer: Scorer | None) -> list[BeamCandidate]:

@@ -8,6 +8,7 @@ import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -26,14 +27,14 @@ from ctc.ngram import estimate
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.config import EncoderConfig, ModelConfig
 from fastconformer.hearing import searching
-from fastconformer.transducer import _cuda_beam, _cuda_decoder, _library, reference
+from fastconformer.transducer import _beam_library, _cuda_beam, _cuda_decoder, _library, reference
 from fastconformer.transducer._library import LIBRARY
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
 from fastconformer.transducer.loss import _cuda_library, joint_tiles, losses
 from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
 from fastconformer.transducer.loss.losses import rnnt_loss, tdt_loss
-from fastconformer.transducer.weights import arrays_of
+from fastconformer.transducer.weights import DecoderWeights, arrays_of
 from tests import emulation
 from tests.fastconformer.transducer import test_decoder as decoder_tests
 from tests.fastconformer.transducer import test_fused_loss as fused_tests
@@ -297,7 +298,7 @@ def test_scorers_of_random_models_choose_what_they_choose_on_the_processor(
             decoder_tests.assert_same(found, Decoder(weights, options)(encoded_BSC, frames_B, scorers=each))
 
 
-def test_greedy_decoding_with_phrases_stays_on_the_device_and_a_beam_search_does_not():
+def test_decoding_with_phrases_stays_on_the_device_greedily_and_with_a_beam():
     weights, encoded_BSC, frames_B = decoder_tests.random_problem()
     pieces = Pieces([chr(ord("a") + i) for i in range(40)])
     for beam in (0, 2):
@@ -347,22 +348,26 @@ def test_a_scorer_is_on_the_device_as_long_as_it_lives_and_its_model_once(monkey
     assert not scorers._placed
 
 
-@pytest.mark.parametrize("durations", [(), DURATIONS])
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_half_matrices_decode_as_float32_ones_of_the_same_numbers(durations: tuple[int, ...], precision: str):
-    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=durations, layers=2)
-    dtype, scorers = DTYPES[precision], decoder_tests.scorers()
+def half_of(weights: DecoderWeights, dtype: torch.dtype) -> DecoderWeights:
+    """float32 of the numbers that matrices of `dtype` hold."""
 
     def rounded(matrix: torch.Tensor) -> torch.Tensor:
         return matrix.to(dtype).float()
 
-    first, second = weights.lstm
-    lstm = (
-        first._replace(hidden_weight=rounded(first.hidden_weight)),  # what the first layer makes of a label is a table
-        second._replace(input_weight=rounded(second.input_weight), hidden_weight=rounded(second.hidden_weight)),
-    )
+    first, *others = weights.lstm
+    lstm = [first._replace(hidden_weight=rounded(first.hidden_weight))]  # what it makes of a label is a table
+    lstm += [
+        own._replace(input_weight=rounded(own.input_weight), hidden_weight=rounded(own.hidden_weight)) for own in others
+    ]
     names = ("encoder_weight", "prediction_weight", "output_weight")
-    same = weights._replace(lstm=lstm, **{name: rounded(getattr(weights, name)) for name in names})
+    return weights._replace(lstm=tuple(lstm), **{name: rounded(getattr(weights, name)) for name in names})
+
+
+@pytest.mark.parametrize("durations", [(), DURATIONS])
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_matrices_decode_as_float32_ones_of_the_same_numbers(durations: tuple[int, ...], precision: str):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=durations, layers=2)
+    scorers, same = decoder_tests.scorers(), half_of(weights, DTYPES[precision])
     for own in (None, scorers):
         found = Decoder(weights, DecoderOptions(precision=precision, internal_weight=0.3))(
             encoded_BSC, frames_B, scorers=own
@@ -511,6 +516,7 @@ def test_a_language_model_that_does_not_fit_is_tried_once_and_rooms_stay(monkeyp
     expected = [Decoder(arrays_of(weights))(encoded_BSC, frames_B, scorers=one) for one in (own, other, small)]
     with pytest.warns(ctc.SlowPathWarning, match="the memory of the GPU does not suffice for the language model"):
         decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=own), expected[0])
+    assert len(tried) == 1, "there were no rooms that could have gone"
     decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=small), expected[2])
     rooms, tries = dict(decode.on_device._rooms), len(tried)
     for _ in range(3):
@@ -692,6 +698,11 @@ def test_a_beam_that_keeps_everything_and_one_that_needs_more_room_are_those_of_
     monkeypatch.setattr(_cuda_beam, "NODES_EACH", 3)
     search = BeamSearch(weights, options, device=Decoder(weights).on_device)
     assert_same_search(search(encoded_BSC[:, :6], frames_B.clamp(max=6)), expected)
+    monkeypatch.setattr(_beam_library, "NODES", 1)
+    monkeypatch.setattr(_beam_library, "NODES_EACH", 3)
+    narrow = BeamSearch(weights, replace(options, memory=120_000), device=search.on_device)
+    with pytest.raises(ValueError, match="^beam: utterance 1: sequences of 6 frames, 16 of them with little in common"):
+        narrow(encoded_BSC[:, :6], torch.tensor([1, 6, 0, 1, 1]))
 
 
 def test_what_no_beam_can_search_is_told_and_short_memory_means_the_host(monkeypatch: pytest.MonkeyPatch):
@@ -709,6 +720,67 @@ def test_what_no_beam_can_search_is_told_and_short_memory_means_the_host(monkeyp
     with pytest.warns(ctc.SlowPathWarning, match="BeamSearch runs on the host, which is slower: CUDA out of memory$"):
         found = search(encoded_BSC, frames_B)
     assert found == BeamSearch(arrays_of(weights))(encoded_BSC, frames_B)
+
+
+@pytest.mark.parametrize(("durations", "precision"), [((), "bf16"), (DURATIONS, "fp16")])
+def test_a_beam_wider_than_the_vocabulary_and_half_matrices(durations: tuple[int, ...], precision: str):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem(durations=durations)
+    same = half_of(weights, DTYPES[precision])
+    options, batch = (
+        TransducerBeamOptions(beam=48, n_best=3, max_symbols=1),
+        (encoded_BSC[:, :9], frames_B.clamp(max=9)),
+    )
+    search = BeamSearch(weights, options, device=Decoder(weights, DecoderOptions(precision=precision)).on_device)
+    assert_same_search(search(*batch), searched(same, options, batch))
+    assert_same_search(search(*batch), BeamSearch(arrays_of(same), options)(*batch))
+
+
+def test_a_beam_has_the_memory_of_rooms_and_the_host_what_the_device_cannot_take(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    greedy = Decoder(weights)
+    greedy(encoded_BSC, frames_B)
+    search, expected = (
+        BeamSearch(weights, device=greedy.on_device),
+        BeamSearch(arrays_of(weights))(encoded_BSC, frames_B),
+    )
+    empty = torch.empty
+
+    def of_the_rest(*shape: int, **given: Any) -> torch.Tensor:
+        return out_of_memory() if greedy.on_device._rooms else empty(*shape, **given)
+
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        patch.setattr(torch, "empty", of_the_rest)
+        assert_same_search(search(encoded_BSC, frames_B), expected)
+    _library.warn_slow.cache_clear()
+    monkeypatch.setattr(_cuda_beam, "MOST_BLOCKS", 5 * 4096 - 1)
+    with pytest.warns(ctc.SlowPathWarning, match="so many sequences are more than its kernels take$"):
+        assert search(encoded_BSC, frames_B) == expected
+    with pytest.raises(ValueError, match="^beam: 4 sequences, 1 of them returned, take .* of `memory`"):
+        BeamSearch(weights, TransducerBeamOptions(memory=1000), device=greedy.on_device)(encoded_BSC, frames_B)
+
+
+def test_what_is_over_asks_the_prediction_network_for_nothing_more(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, _ = decoder_tests.random_problem()
+    device, options = Decoder(weights).on_device, TransducerBeamOptions(max_symbols=1)
+    workspaces, seen, call, empty = [], [], _cuda_beam.call, torch.empty
+    width = 2 * device.layers * device.hidden + device.joint
+    first, count = 2 * 40 * device.joint, (2 * options.beam + 8) * width  # behind projected frames
+
+    def spied(function, *given):
+        call(function, *given)
+        if given[-2] == 1:  # one step
+            seen.append(workspaces[0].view(torch.float32)[first : first + count].clone())
+
+    monkeypatch.setattr(_cuda_beam, "STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(_cuda_beam, "call", spied)
+    monkeypatch.setattr(
+        torch, "empty", lambda *shape, **given: workspaces.append(empty(*shape, **given)) or workspaces[-1]
+    )
+    _cuda_beam.search(device, options, encoded_BSC[:2], np.array([1, 40]), [None, None])
+    assert len(seen) >= 40
+    assert seen[1].any()
+    assert torch.equal(seen[1], seen[-1])
 
 
 @pytest.mark.parametrize("internal_weight", [0.0, 0.3])

@@ -87,12 +87,12 @@ template <typename> __global__ void __launch_bounds__(WARP, 16) beam_start_kerne
 template <typename>
 __global__ void __launch_bounds__(WARP, 16) beam_kernel(const __grid_constant__ BeamJob b, bool is_first) {
     const int64_t n = blockIdx.x, first = n * b.predictions, first_row = n * b.options.beam;
-    if (!b.beam.is_active[n]) return;
-    auto& s = *(transducer_beam_search::Slot*)(b.memory + n * b.bytes_each);
     for (int64_t i = lane_index(); i < b.predictions; i += WARP) {
         b.job.batch.emitted[first + i] = NOTHING;
         b.job.batch.is_active[first + i] = 0;
     }
+    if (!b.beam.is_active[n]) return;
+    auto& s = *(transducer_beam_search::Slot*)(b.memory + n * b.bytes_each);
     for (int32_t i = 0; i < s.rows_count; i++) {
         transducer_beam_search::Row& row = s.rows[i];
         float entropy;

@@ -123,3 +123,23 @@ def test_a_generator_that_is_collected_while_another_enters_does_not_wait_for_it
     closing.join(10)
     assert not closing.is_alive()
     assert not _FLOAT32.wanted
+
+
+def test_who_leaves_while_another_leaves_is_not_brought_back(monkeypatch):
+    """As garbage that is collected there."""
+    set_precision = torch.set_float32_matmul_precision
+    inner = [float32_math("tf32")]
+    inner[0].__enter__()
+    outer = float32_math("fp32")
+    outer.__enter__()
+
+    def collected(name: str) -> None:
+        if inner:
+            inner.pop().__exit__(None, None, None)
+        set_precision(name)
+
+    before = _FLOAT32.before
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", collected)
+    outer.__exit__(None, None, None)
+    assert not _FLOAT32.wanted
+    assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == before
