@@ -349,6 +349,15 @@ def test_a_text_by_both_has_a_bounded_say_in_each_word_in_which_it_differs(joint
     assert is_better(judged(*joint), judged(*alone, flags)) is expected
 
 
+@pytest.mark.parametrize(("more", "expected"), [("よい天気ですね", True), ("よ", False)])
+def test_ctc_has_a_say_in_each_character_where_no_spaces_are_written(more, expected):
+    def judged(text, log_prob, doubt):
+        hypothesis = TextHypothesis([], text, [float(np.exp(log_prob))], 0.0, ())
+        return JudgedPart(HeardPart(0.0, 1.0, hypothesis), True, doubt, doubt)
+
+    assert is_better(judged(f"今日は{more}。", -6.0, 0.0), judged("今日は。", -0.5, 150.0)) is expected
+
+
 SENTENCE = 15
 
 
