@@ -18,11 +18,12 @@ def missing_files(folder: Path, patterns: Sequence[str] = ("*",)) -> list[str]:
     for index in folder.glob("*.index.json"):
         with contextlib.suppress(OSError, ValueError, LookupError, AttributeError, TypeError):
             wanted |= {folder / str(file) for file in json.loads(index.read_text("utf-8"))["weight_map"].values()}
-    for path in files:
-        if found := _PART.fullmatch(path.name):
-            first = 0 if found[4] in (".parquet", ".arrow") else 1
-            numbers = (str(first + i).zfill(len(found[2])) for i in range(int(found[3])))
-            wanted |= {path.with_name(f"{found[1]}-{number}-of-{found[3]}{found[4]}") for number in numbers}
+    parts = [(path.parent, found) for path in files if (found := _PART.fullmatch(path.name))]
+    for parent, before, digits, count, ending in {(parent, m[1], len(m[2]), m[3], m[4]) for parent, m in parts}:
+        first = 0 if ending in (".parquet", ".arrow") else 1
+        numbers = (str(first + i).zfill(digits) for i in range(int(count)))
+        wanted |= {parent / f"{before}-{number}-of-{count}{ending}" for number in numbers}
+    wanted = {path for path in wanted if path.is_relative_to(folder)}
     missing = [path for path in wanted if not path.is_file() and any(fnmatch(path.name, p) for p in patterns)]
     return sorted(str(path.relative_to(folder)) for path in missing)
 

@@ -105,8 +105,8 @@ class PromptFormat:
         source = self.language(wanted.source_language or self.default or None, "source_language")
         target = self.language(wanted.target_language or source, "target_language")
         if self.directions and direction(source, target) not in self.directions:
-            learned = ", ".join(self.directions)
-            raise ValueError(f"target_language = {target!r} of {source!r}: this model has learned {learned} alone")
+            asked = f"target_language = {target!r} of {source!r}" if source != target else f"transcripts of {source!r}"
+            raise ValueError(f"{asked}: this model has learned {', '.join(self.directions)} alone")
         return source, target
 
     def is_translation(self, prompt: Sequence[int]) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.recognition.cutting.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
-from common.text.pieces import Pieces
+from common.text.pieces import Pieces, is_spoken
 from fastconformer.attention.joint import log_likelihood
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
@@ -22,7 +22,7 @@ AT_ONCE = 4  # neighbours, at most, that are heard as one
 SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one
 UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
 PER_FRAME = 10.0  # nats, at most
-LEAST_EVIDENCE = 4.0  # nats for each label of a doubtful text, by which CTC takes it for more probable than silence
+LEAST_EVIDENCE = 4.0  # nats for each label of a doubtful text but punctuation, by which CTC prefers it to silence
 FASTEST = 40.0  # letters in a second; fast speech has 25, and very fast speech 33
 LEAST_OF_TRANSLATED = 0.4  # of the letters that a CTC head hears
 SLOWEST = 8.0  # letters in a second of sound; slow speech has 12
@@ -83,8 +83,11 @@ def judged(
         best = float(log_probs_SV.max(-1).sum(dtype=np.float64))
         most = PER_FRAME * len(log_probs_SV)
         doubt = min(best - log_likelihood(log_probs_SV, labels, blank=pieces.blank), most)
-        of_silence = best - float(log_probs_SV[:, pieces.blank].sum(dtype=np.float64))
-        is_invented = is_invented or doubt > max(UNLIKELY, of_silence - LEAST_EVIDENCE * len(labels))
+        if doubt > UNLIKELY and not is_invented:
+            spoken = [label for label in labels if is_spoken(pieces, label)]  # nobody hears punctuation
+            silence = float(log_probs_SV[:, pieces.blank].sum(dtype=np.float64))
+            evidence = log_likelihood(log_probs_SV, spoken, blank=pieces.blank) - silence
+            is_invented = evidence < LEAST_EVIDENCE * (len(spoken) or len(labels))
         return JudgedPart(part, is_bad or doubt > UNLIKELY, doubt, doubt, is_invented=is_invented)
     if log_probs_SV is not None:
         expected = LEAST_OF_TRANSLATED * heard_letters(log_probs_SV, pieces)

@@ -20,6 +20,7 @@ from common.recognition.cutting.chunks import WINDOW, by_length
 from common.recognition.cutting.pauses import SoundStretch, stretches
 from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Recording, is_silent
+from common.text.pieces import is_spaceless
 from fastconformer.attention.config import Times
 from fastconformer.attention.prompt import Wanted
 from fastconformer.attention.search import BAD
@@ -260,18 +261,23 @@ def is_better(joint: JudgedPart, alone: JudgedPart) -> bool:
     """Whether a text by both is more probable than that of the decoder alone.
 
     CTC heads are sure of letters that are wrong: of each word in which the texts differ, they have a say of
-    `WORD_NATS` at most. A text that did not end, or that nobody said, has no say.
+    `WORD_NATS` at most; where no spaces are written, of each character. A text that did not end, or that nobody said,
+    has no say.
     """
     gain = alone.doubt - joint.doubt
     if gain <= 0 or alone.is_invented or BAD & {*alone.part.hypothesis.flags}:
         return gain > 0
-    one, other = (part.part.hypothesis.text.split() for part in (joint, alone))
+    one, other = (_words(part.part.hypothesis.text) for part in (joint, alone))
     spans = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
     differ = sum(max(b - a, d - c) for kind, a, b, c, d in spans if kind != "equal")
     sure, before = (
         sum(math.log(max(sure, 1e-30)) for sure in part.part.hypothesis.confidence) for part in (joint, alone)
     )
     return CTC_WEIGHT * min(gain, WORD_NATS * differ) > (1 - CTC_WEIGHT) * (before - sure)
+
+
+def _words(text: str) -> list[str]:
+    return "".join(f" {character} " if is_spaceless(character) else character for character in text).split()
 
 
 def lengthened(samples_N: np.ndarray, rate: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
 from fastconformer.attention.prompt import PromptFormat, Wanted
 from fastconformer.attention.search import AttentionMemory, Result
 from fastconformer.hearing.decoding import HeardFrames
-from fastconformer.hearing.gaps import JudgedPart
+from fastconformer.hearing.gaps import JudgedPart, judged
 from fastconformer.hearing.prompted import PromptedRecognizer
 from fastconformer.hearing.rounds import Rounds, is_better
 from fastconformer.hearing.texts import HeardPart, TextHypothesis, hypothesis_of
@@ -342,11 +342,35 @@ def test_words_for_which_ctc_hears_no_more_than_silence_are_not_written():
     ],
 )
 def test_a_text_by_both_has_a_bounded_say_in_each_word_in_which_it_differs(joint, alone, flags, expected):
-    def judged(words, log_prob, doubt, flags=()):
+    def part_of(words, log_prob, doubt, flags=()):
         text = TextHypothesis([], " ".join(words), [float(np.exp(log_prob))], 0.0, flags)
         return JudgedPart(HeardPart(0.0, 1.0, text), True, doubt, doubt)
 
-    assert is_better(judged(*joint), judged(*alone, flags)) is expected
+    assert is_better(part_of(*joint), part_of(*alone, flags)) is expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "heard", "expected"),
+    [(["▁a"], 7.0, False), (["▁a", "."], 7.0, False), (["▁a", "."], 3.0, True), (["."], 7.0, True), ([], 7.0, False)],
+)
+def test_a_word_that_ctc_hears_stays_with_punctuation_that_it_does_not_hear(labels, heard, expected):
+    pieces = of_parts([(SPECIALS, Pieces(SPECIAL, unknown=frozenset({0}))), ("en", Pieces(("▁a", ".")))])
+    log_probs_SV = np.full((10, pieces.blank + 1), -8.0, np.float32)
+    log_probs_SV[:, pieces.blank] = 0.0
+    log_probs_SV[4, pieces.blank], log_probs_SV[4, pieces.labels.index("▁a")] = -heard, 0.0
+    numbers = [pieces.labels.index(label) for label in labels]
+    part = HeardPart(0.0, 0.8, TextHypothesis(numbers, pieces.decode(numbers).strip(), [], 0.0, ()))
+    found = judged(part, np.zeros(800, np.float32), RATE, log_probs_SV, pieces, is_translation=False)
+    assert found.is_invented is expected
+
+
+@pytest.mark.parametrize(("more", "expected"), [("よい天気ですね", True), ("よ", False)])
+def test_ctc_has_a_say_in_each_character_where_no_spaces_are_written(more, expected):
+    def part_of(text, log_prob, doubt):
+        hypothesis = TextHypothesis([], text, [float(np.exp(log_prob))], 0.0, ())
+        return JudgedPart(HeardPart(0.0, 1.0, hypothesis), True, doubt, doubt)
+
+    assert is_better(part_of(f"今日は{more}。", -6.0, 0.0), part_of("今日は。", -0.5, 150.0)) is expected
 
 
 SENTENCE = 15

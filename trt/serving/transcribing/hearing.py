@@ -202,7 +202,8 @@ class Hearing:
                 break
             except ValueError as error:
                 if at == len(foreign):
-                    raise RequestError(400, str(error), param="to") from None
+                    at_fault = "to" if "target_lang" in found else "language"
+                    raise RequestError(400, str(error), param=at_fault) from None
         return found
 
     async def transcribe(self, file: File, taken: Taken, wanted: WantedText = NOTHING) -> Transcript:

@@ -100,6 +100,11 @@ def test_a_translation_that_the_model_has_not_learned_is_refused(asr, source, mo
         RequestError, match="target_language = 'en' of 'de': this model has learned de-de, en-de, en-en"
     ):
         Hearing.told(hearing, source, "en")
+    monkeypatch.setattr(asr.prompts, "directions", ("en-de", "en-en"))
+    with pytest.raises(RequestError, match="transcripts of 'de': this model has learned en-de, en-en alone") as refused:
+        Hearing.told(hearing, "de")
+    assert refused.value.param == "language"
+    monkeypatch.setattr(asr.prompts, "directions", ("de-de", "en-de", "en-en"))
     assert Hearing.told(hearing, source) == ({"source_lang": "de"} if source else {})
     assert Hearing.told(hearing, "en", "en") == {"source_lang": "en", "target_lang": "en"}
     assert Hearing.told(hearing, "", "de") == {"target_lang": "de"}

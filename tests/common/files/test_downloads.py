@@ -1,0 +1,18 @@
+import json
+import time
+
+from common.files.downloads import missing_files
+
+
+def test_an_index_that_names_files_elsewhere_says_nothing_of_its_folder(tmp_path):
+    weights = {"a": "/nowhere/model.safetensors", "b": "model-2.safetensors"}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
+    assert missing_files(tmp_path) == ["model-2.safetensors"]
+
+
+def test_a_data_set_of_thousands_of_tables_is_looked_through_once(tmp_path):
+    for number in range(1999):
+        (tmp_path / f"train-{number:05}-of-02000.parquet").touch()
+    began = time.process_time()
+    assert missing_files(tmp_path) == ["train-01999-of-02000.parquet"]
+    assert time.process_time() - began < 2.0
