@@ -76,8 +76,8 @@ def judged(
     """
     text = part.hypothesis
     said = letters(text.text)
-    is_invented = said > FASTEST * len(sound_N) / rate
     is_bad = bool(BAD & {*text.flags})
+    is_invented = not is_bad and said > FASTEST * len(sound_N) / rate  # what did not end says so itself
     if log_probs_SV is not None and not is_translation:
         labels = [label for label in text.labels if label not in pieces.control]
         best = float(log_probs_SV.max(-1).sum(dtype=np.float64))
