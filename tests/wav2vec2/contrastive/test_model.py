@@ -263,8 +263,7 @@ def test_in_low_precision_the_loss_is_finite_and_close(dtype):
 
 
 def test_data_parallel_training_does_not_wait_for_layers_that_were_left_out(tmp_path):
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
-    try:
+    def train():
         model = pretraining_model(learning=replace(QUIET, layer_drop=0.7)).train()
         parallel = torch.nn.parallel.DistributedDataParallel(model)  # an error at the second step if any was unused
         audio_BN, _ = audio_batch((8000,))
@@ -274,6 +273,10 @@ def test_data_parallel_training_does_not_wait_for_layers_that_were_left_out(tmp_
                 audio_BN, None, [targets_for([8000])], objective=ObjectiveConfig(), temperature=2.0, seed=seed
             )
             loss.total.backward()
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        train()  # what holds the group is gone before it: else that waits for its threads, and they for Python's lock
     finally:
         torch.distributed.destroy_process_group()
 
