@@ -770,7 +770,7 @@ def test_what_is_over_asks_the_prediction_network_for_nothing_more(monkeypatch: 
     def spied(function, *given):
         call(function, *given)
         if given[-2] == 1:  # one step
-            seen.append(workspaces[0].view(torch.float32)[first : first + count].clone())
+            seen.append(workspaces[0].view(torch.int32)[first : first + count].clone())
 
     monkeypatch.setattr(_cuda_beam, "STEPS_AT_ONCE", 1)
     monkeypatch.setattr(_cuda_beam, "call", spied)
