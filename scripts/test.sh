@@ -41,18 +41,11 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 # Those of the stand-in device are a process of their own (see tests/conftest.py), beside the others where there is room.
 told="$(mktemp)"
 trap 'rm -f "$told"' EXIT
-"$python" -m pytest -p no:cacheprovider tests/device "$@" > "$told" 2>&1 &
+"$python" -m pytest tests/device "$@" > "$told" 2>&1 &
 device=$!
 status=0 of_device=0
 [ "$processes" -gt 1 ] || wait "$device" || of_device=$?
 "$python" -m pytest "${parallel[@]}" "$@" || status=$?
-# Tests of clocks, threads and other processes meet what no run alone meets: what failed beside others counts as it does
-# alone, and both are printed.
-if [ "$status" = 1 ] && [ "${#parallel[@]}" -gt 0 ]; then
-  echo "test: what failed, once more and alone; a test that passes now depends on what runs beside it: mend it" >&2
-  status=0
-  "$python" -m pytest --last-failed --last-failed-no-failures none "$@" || status=$?
-fi
 [ "$processes" = 1 ] || wait "$device" || of_device=$?
 cat "$told"
 # What is asked for may be among the one or the other alone: 5 says that nothing was.

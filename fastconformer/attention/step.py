@@ -39,7 +39,7 @@ NUMBERS = 5  # of a token, beside its slots
 MOST_ALLOWED = 64
 """Sets of classes that may follow, of different recordings and languages."""
 MOST_IDLE_BYTES = 1 << 28
-"""Of the stores of steps that no search has: beyond it those go that were given back first."""
+"""Bytes, at most, of the stores of steps that no search has; the step that was given back first goes first."""
 
 
 def keys_values(decoder: AttentionDecoder, encoded_XSC: Tensor) -> Tensor:

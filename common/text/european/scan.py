@@ -26,7 +26,7 @@ _MAY_BE_ELECTRONIC = re.compile(r"\w@\w|://|www\.")
 
 
 def _behind(firsts: str, *also: str) -> str:
-    """Of a number what stands behind its first digits: more of it, what begins with one of `firsts`, or `also`."""
+    """A pattern of what follows the first digits of a number: more, what begins with one of `firsts`, or `also`."""
     return "|".join([f"0[{re.escape(firsts)} ]", "0['’.,]0", *also])
 
 
