@@ -19,12 +19,13 @@ from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
 from common.features import Features, LogMel, LogMelConfig
 from common.recognition.cutting.chunks import AudioChunk, chunks
-from common.recognition.cutting.tensors import in_batches, padded, transcripts
-from common.recognition.decoding import CTCDecoder, DecodingOptions
+from common.recognition.cutting.tensors import in_batches, padded
+from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
 from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
 from common.runs import checkpoint
+from common.threads import cores
 from jasper import data
 from jasper.checkpoints import reading
 from jasper.config import Config
@@ -130,6 +131,7 @@ class Recognizer(SpeechRecognizer):
             decoder or self.decoder(),
             seconds_per_frame=seconds,
             precision=self.precision,
+            threads=cores(),
             keep_log_probs=keep_log_probs,
         )
 

@@ -16,14 +16,15 @@ from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.recognition.cutting.chunks import AudioChunk, chunks
-from common.recognition.cutting.tensors import in_batches, padded, transcripts
-from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite
+from common.recognition.cutting.tensors import in_batches, padded
+from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
 from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from common.text.vocabulary import is_special
+from common.threads import cores
 from wav2vec2.checkpoints import reading
 from wav2vec2.checkpoints.loading import Model, build
 from wav2vec2.corpus.letters import Letters
@@ -162,8 +163,9 @@ class Recognizer(SpeechRecognizer):
 
         seconds = self.config.samples_per_frame / SAMPLE_RATE
         yield from transcripts(
-            found, decoder, seconds_per_frame=seconds, precision=self.precision, keep_log_probs=keep_log_probs
-        )
+            found, decoder, seconds_per_frame=seconds, precision=self.precision, threads=cores(),
+            keep_log_probs=keep_log_probs,
+        )  # fmt: skip
 
     def represent(
         self,

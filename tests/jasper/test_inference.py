@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-import torch
 
 import jasper
 from common import config
@@ -35,7 +34,7 @@ def test_log_probs_are_saved_with_the_times_of_their_frames(model, files, tmp_pa
     run(capsys, "jasper.inference", model, *files, "--save-logits", tmp_path / "logits")
     (expected,) = jasper.load(model, device="cpu").transcribe(files[:1], keep_log_probs=True)
     saved = np.load(tmp_path / "logits" / "a.npz")
-    torch.testing.assert_close(torch.from_numpy(saved["log_probs"]), expected.log_probs_SV, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(saved["log_probs"], expected.log_probs_SV, atol=1e-5, rtol=0)
     np.testing.assert_allclose(saved["times"], np.arange(100) * 0.02)
     assert "".join(saved["labels"]) == " abcdefghijklmnopqrstuvwxyz'"
     assert np.load(tmp_path / "logits" / "b.npz")["log_probs"].shape == (75, 29)

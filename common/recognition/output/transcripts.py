@@ -6,16 +6,13 @@ Shapes: S frames, V labels.
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from common.audio.silence import Cut, in_recording
 from common.recognition.sources.recordings import Recording
 from common.text.pieces import Pieces, is_spaceless, is_spoken, word_groups
-
-if TYPE_CHECKING:  # runtimes without torch write transcripts too
-    import numpy as np
-    from torch import Tensor
-
 
 SPACE_SECONDS = 0.08
 """How long before a word's first letter the space before it may begin the word: a space may be anywhere in a pause."""
@@ -70,7 +67,7 @@ class Transcript(NamedTuple):
     words: list[Word]
     seconds: float
     error: str = ""
-    log_probs_SV: "Tensor | np.ndarray | None" = None
+    log_probs_SV: np.ndarray | None = None
     cuts: tuple[Cut, ...] = ()
     """Where silence of the recording was cut out."""
     seconds_per_frame: float = 0.0
@@ -124,7 +121,7 @@ def transcript_of(
     *,
     seconds_per_frame: float,
     error: str = "",
-    log_probs_SV: "Tensor | np.ndarray | None" = None,
+    log_probs_SV: np.ndarray | None = None,
 ) -> Transcript:
     """What `readings`, the words and the score of each, best first, say in the recording."""
     alternatives = [
@@ -152,7 +149,7 @@ def best_of(
     *,
     seconds_per_frame: float,
     error: str = "",
-    log_probs_SV: "Tensor | np.ndarray | None" = None,
+    log_probs_SV: np.ndarray | None = None,
 ) -> Transcript:
     """The first of what a recording may say, if there is any, with the others beside it."""
     best = alternatives[0] if alternatives else Alternative("", [], 0.0)
