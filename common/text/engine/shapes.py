@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from common.text.choose import Proposal, SpokenForm
+from common.text.engine.choose import Proposal, SpokenForm
 
 Readings = Iterator[SpokenForm]
 

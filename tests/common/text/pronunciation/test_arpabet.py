@@ -1,7 +1,7 @@
 import pytest
 
-from common.text import arpabet
-from common.text.arpabet import ArpabetError
+from common.text.pronunciation import arpabet
+from common.text.pronunciation.arpabet import ArpabetError
 
 
 def test_the_phonemes_are_those_of_cmudict_in_its_order():

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from common.files.atomic import decoded
-from common.text import arpabet
+from common.text.pronunciation import arpabet
 
 Pronunciations = tuple[tuple[str, ...], ...]
 Lexicon = Mapping[str, Pronunciations]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from common.text.choose import Before, Chooser, Chosen, Proposal, Repeated, SpokenForm, Surroundings
+from common.text.engine.choose import Before, Chooser, Chosen, Proposal, Repeated, SpokenForm, Surroundings
 
 
 class Token(NamedTuple):

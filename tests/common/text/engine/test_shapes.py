@@ -11,6 +11,8 @@ import pytest
 
 import common.text
 from benchmarks.normalization import CODES, phrases
+from common.text.engine.shapes import _MOST_PLACES as MOST_PLACES
+from common.text.engine.shapes import Shapes
 from common.text.english import lexical, scan
 from common.text.english.reader import spoken, tokens
 from common.text.english.style import Style
@@ -20,8 +22,6 @@ from common.text.european.reader import european_tokens
 from common.text.mandarin import reader as mandarin
 from common.text.mandarin.reader import spoken_mandarin
 from common.text.normalize import normalize_english
-from common.text.shapes import _MOST_PLACES as MOST_PLACES
-from common.text.shapes import Shapes
 
 
 def _english(text: str) -> str:
