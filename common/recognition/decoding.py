@@ -422,5 +422,10 @@ def not_finite(name: str, x_SX: ArrayLike, precision: "InferencePrecision") -> s
     if np.isfinite(x_SX).all():
         return ""
     found = "NaN" if np.isnan(x_SX).any() else "infinity"
+    return f"{name}: {gives(found, precision)}"
+
+
+def gives(found: str, precision: "InferencePrecision") -> str:
+    """A message where the network gives what is no number."""
     advice = "take bf16 or fp32" if precision == "fp16" else "its weights are damaged"
-    return f"{name}: the network gives {found} in {precision}; {advice}"
+    return f"the network gives {found} in {precision}; {advice}"

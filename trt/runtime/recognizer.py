@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import onnxruntime
 
-from common.audio.waveform import AudioError
 from common.recognition.cutting.chunks import AudioChunk, chunks, in_batches, padded
 from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
 from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError
-from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
+from common.recognition.sources.recordings import Source, read_ahead
 from common.text.vocabulary import Language
 from ctc import native
 from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
@@ -170,7 +169,7 @@ class Recognizer:
             return (self._decoded if self.decodes else self.log_probs)(*padded(samples)) if samples else []
 
         found = in_batches(
-            read_ahead(recordings, self._read, on_error=on_error),
+            read_ahead(recordings, self.sample_rate, keep=self.keep, shortest=self.shortest_samples, on_error=on_error),
             lambda samples: self._pieces(samples, seconds),
             run,
             batch_size=batch_size,
@@ -194,15 +193,6 @@ class Recognizer:
 
     def _frames(self, samples: int) -> int:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
-
-    def _read(self, source: Source) -> Recording:
-        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
-        if 0 < len(recording.samples_N) < self.shortest_samples:
-            raise AudioError(
-                f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "
-                f"needs {self.shortest_samples} for its first frame"
-            )
-        return recording
 
     def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         if samples == 0:
