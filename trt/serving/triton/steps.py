@@ -17,7 +17,7 @@ import numpy as np
 
 from common.audio.silence import Cut
 from common.recognition import decoding
-from common.recognition.output.transcripts import transcript_of, words_in
+from common.recognition.output.transcripts import transcript_of, words_of
 from common.recognition.sources.recordings import Recording, heard, read
 from trt.facts import keeper_of
 from trt.runtime.recognizer import OnnxModel
@@ -174,7 +174,7 @@ class TritonDecoder(TritonStep):
             if samples:
                 (reading,) = self._decoder(row_SV[:frames])
                 spelled = {"separator": facts["separator"], "seconds_per_frame": facts["seconds_per_frame"]}
-                readings = [(words_in(recording, reading.letters, **spelled), reading.score)]
+                readings = [(words_of(reading.letters, recording, **spelled), reading.score)]
             transcript = transcript_of(recording, readings, seconds_per_frame=facts["seconds_per_frame"])
             found.append(content_of(transcript))
         return found
