@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import random
 import runpy
 import signal
 import socket
@@ -10,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -120,7 +122,14 @@ def _variables(processes: int) -> dict[str, str]:
     """What torchrun tells all of them; nothing where there is one."""
     if processes == 1:
         return {}
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-    return {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+
+
+def free_port() -> int:
+    """A port for a server that starts later. No client gets it meanwhile, as those that the system chooses; one that
+    asks for it again and again would be connected with itself in the end."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as place, suppress(OSError):
+            place.bind(("127.0.0.1", port))
+            return port
