@@ -122,6 +122,6 @@ def test_two_nodes_learn_what_one_with_two_processes_does(tmp_path):
     shared = {"NNODES": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     nodes = [start("nodes", NODE_RANK=rank, **shared) for rank in "01"]
     for process in (*nodes, start("processes", NUM_GPUS="2")):
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate()
         assert process.returncode == 0, said
     assert_same_state(state_of(tmp_path / "nodes"), state_of(tmp_path / "processes"))
