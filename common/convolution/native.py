@@ -111,6 +111,19 @@ def pack(
     )
 
 
+def check_packable(weight: Tensor, packed: object, weights: Weights | None) -> None:
+    """Raises ValueError for weights of a layer that are not float32 on the CPU, and for what rounded them before.
+
+    `packed`: what has been made of them, if anything; `weights`: as which they are to be packed now.
+    """
+    kept = packed.weights if isinstance(packed, PackedConvolution) else weights
+    if kept != weights and kept in ("bfloat16", "int8"):
+        raise ValueError(f"weights to pack as {weights}: they are packed as {kept}, which rounded them; load them anew")
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        told = f"found {str(weight.dtype).removeprefix('torch.')} on {weight.device}"
+        raise ValueError(f"weights to pack as {weights}: expected float32 on the CPU, {told}")
+
+
 def _form(algorithm: Algorithm | None) -> int:
     if algorithm is None:
         return DIRECT
