@@ -36,6 +36,7 @@ def fraction(m: re.Match[str], language: Language) -> Readings:
     if 0 < top < bottom:
         if said := language.said("fraction", f"{top}/{bottom}") or _part(top, bottom, language):
             yield reading("fraction", said)
+            yield from [reading("fraction bare", without_article(said))] * (top == 1)  # le 1/4 de finale
         if is_half and noun and (half := language.said("half", gender(noun, language))):
             yield reading("half", half)
             yield reading("half bare", without_article(half))

@@ -83,7 +83,7 @@ class Language:
         spaced = {written for kind in _SHORT for written in self.rows[kind] if " " in written}
         known = {*self.shorts, *spaced, *(written[0].upper() + written[1:] for written in spaced)}
         return re.compile(
-            rf"(?:{either(known).replace(chr(92) + ' ', chr(92) + 's?') or '(?!)'})(?![^\W\d_])(?:(?<=\W)|(?!\d))"
+            rf"(?:{either(known).replace(chr(92) + ' ', chr(92) + 's?') or '(?!)'})(?![^\W\d_])(?:(?<=[\Wº])|(?!\d))"
         )
 
     @cached_property

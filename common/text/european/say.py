@@ -49,6 +49,8 @@ def number(m: re.Match[str], language: Language) -> Readings:
         yield from _each(dict(zip(parts, _BEFORE_ADJECTIVES[adjective[1]], strict=True)))
     elif noun:
         yield from _each({part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"})
+    if language.code != "fr" and (hour := _hour(value, language)) != str(value):  # a la 1, all'1
+        yield reading("hour", hour)
     if value == 1 and code in _FIRST and language.of_months.match(m.string, m.end()):
         yield reading("day", _FIRST[code])
     if len(written) == 4 and code in ("de", "nl") and 1100 <= value < 2000 and (said := year(value, language)) != plain:
@@ -114,7 +116,7 @@ def dotted(m: re.Match[str], language: Language) -> Readings:
 def decade(m: re.Match[str], language: Language) -> Readings:
     """die 90er Jahre, ein 3er, die 1920er"""
     said = in_words(int(m[1]), "de", "year" if len(m[1]) == 4 else "cardinal")
-    said = f"{said}er".replace("einser", "einer")
+    said = f"{said}er".replace("einser", "einer") + m[2]
     is_noun = (
         len(m[1]) < 4 and noun_behind(m.string, m.end()) != "Jahre" and m.string[m.end() : m.end() + 6] != "-Jahre"
     )
@@ -129,13 +131,13 @@ def times(m: re.Match[str], language: Language) -> Readings:
 
 
 def telephone(m: re.Match[str], language: Language) -> Readings:
-    """030 123456, +49 30 12345; 01 42 68 53 00 in pairs"""
+    """030 123456, +49 30 12345; 01 42 68 53 00 in pairs, 612 345 678 in groups"""
     groups = re.findall(r"\d+", m[0])
-    if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or list(map(len, groups)) == [4, 4]:
+    if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or re.fullmatch(r"\d{4}[^ ]\d{4}", m[0]):
         return  # 1914-1918
     plus = f"{language.said('sign', '+') or 'plus'} " if m[0].startswith("+") else ""
     yield reading("telephone", plus + ", ".join(map(" ".join, groups)))
-    if language.code == "fr":
+    if language.code in ("fr", "es", "it"):
         yield reading("telephone pairs", plus + ", ".join(g if g[0] != "0" else " ".join(g) for g in groups))
 
 
@@ -150,7 +152,9 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
         yield reading("roman", str(value) + ("." if ending == "." else ""))
     if (ending and code == "de") or ending not in ("", "."):
         for parts, said in ordinals(value, language, "f" if ending == "re" else "m").items():
-            for article in {"": ("der", "die"), "n": ("des",)}.get(parts[8:], ()) if code == "de" else ():
+            for article in (
+                {"": ("der", "die"), "n": ("des", "dem", "den", "der")}.get(parts[8:], ()) if code == "de" else ()
+            ):
                 yield reading(f"king {article} {parts}", f"{article} {said}")
             yield reading(parts, said)
     elif code != "de":
@@ -158,8 +162,11 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
         if value > int(language.said("say", "kings") or 99):  # Alfonso trece
             return
         yield from (reading("roman in", said) for said in declined(value, language)[1:])  # w XIX w.
-        for said in dict.fromkeys(form for kind in "mf" for form in ordinals(value, language, kind).values()):
-            yield reading("king f" if said[-1:] == "a" else "king", article + said + ending)
+        forms = {said: part for kind, part in _KINGS for said in ordinals(value, language, kind).values()}
+        yield from (reading(part, article + said + ending) for said, part in reversed(forms.items()))
+
+
+_KINGS = (("short", "king short"), ("f", "king f"), ("m", "king"))  # el III milenio, la II edición, Felipe VI
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -238,8 +245,7 @@ def clock(m: re.Match[str], language: Language) -> Readings:
     if code == "pl":
         yield from _polish_clock(hours, minutes)
         return
-    noun = {"es": "hora", "pt": "hora", "fr": "heure"}.get(code)
-    hour = (agreed(hours, noun, language) if noun else {}).get("agreed", str(hours))
+    hour = _hour(hours, language)
     name = language.said("say", "hour")
     if code == "fr" and hours < 2:
         name = "{} heure"
@@ -252,6 +258,14 @@ def clock(m: re.Match[str], language: Language) -> Readings:
     said = language.said("say", "clock").format(hour, minute)
     said = re.sub(r"\A(une|0) heures", r"\1 heure", said)
     yield reading("clock", said + (" minutes" if code == "fr" and m[0].endswith("min") else ""))
+
+
+def _hour(hours: int, language: Language) -> str:
+    """The hour of a clock: las 21 → veintiuna, all'1 → una."""
+    if (language.code, hours) == ("it", 1):
+        return "una"
+    noun = {"es": "hora", "pt": "hora", "fr": "heure"}.get(language.code)
+    return (agreed(hours, noun, language) if noun and hours < 25 else {}).get("agreed", str(hours))
 
 
 def _polish_clock(hours: int, minutes: int) -> Readings:
@@ -303,6 +317,10 @@ def month(m: re.Match[str], language: Language) -> Readings:
     found = [name for name in language.listed("months") if name.startswith(short) or name == cut]
     if len(found) == 1 and found[0] != short:
         yield reading("month", found[0])
+        if language.code in ("es", "pt"):  # 3 feb. 2024
+            ahead = "" if m.string.endswith("de ", 0, m.start()) else "de "
+            in_year = " de" if re.match(r"\s\d{4}(?!\d)", m.string[m.end() : m.end() + 6]) else ""
+            yield reading("month of", f"{ahead}{found[0]}{in_year}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

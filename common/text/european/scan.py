@@ -46,7 +46,7 @@ def _shapes(language: Language) -> Shapes:
         shape("clock", _HOUR % between + behind, say.clock, "0(?:[:.h]| a)"),
         shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "0[./-]0"),
         shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "0-0"),
-        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)", say.measure,
+        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)(?:\.(?=\s[a-zà-ÿ]))?", say.measure,
               _behind(firsts("unit"))),
         shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount,
               _behind("Ee" + firsts("currency") + firsts("scale"), "0[.,][-–—]")),
@@ -73,7 +73,7 @@ def _shapes(language: Language) -> Shapes:
             shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, r"0\.0"),
             shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{units})(?=-)", say.compound, "0(?:-|,0)"),
             shape("single", r"1(?=-[^\W\d_])", say.single, "0-a"),
-            shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "0ea"),
+            shape("decade", r"(\d{1,2}|1\d\d0)er(n?)(?!\w)", say.decade, "0ea"),
         ]
     if code in ("ru", "pl"):
         found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "0[гr ]"))
@@ -93,17 +93,20 @@ _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|\s+|_")
 _NUMERAL = (
     shape(
         "numeral",
-        r"((?![LCDM](?![IVXLCDM]))[IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z)|[IVX]{1,8}(?=[er.è]))(er?|re|ème|\.)?(?![\w'])",
+        r"((?![LCDM](?![IVXLCDM]))[IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z|\.?[-–][IVX]+(?!\w))|I(?=er|re)|[IVX]{1,8}(?=e(?!r)|[.è]))"
+        r"(er?|re|ème|\.)?(?![\w'])",
         say.numeral,
     ),
 )
 _MONTH = (shape("month", r"([^\W\d_]{3,5})\.?(?!\w)", say.month),)
+_TIMES = re.compile(r"\d[x×]\d")  # 13x18 cm
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AFTER_A_DAY = re.compile(r"\d(?:er|º|°|\.|\sde)?\s\Z")
 _BEFORE_A_YEAR = re.compile(r"\.?\s(?:del?\s)?(?:1[89]|20)\d\d(?!\d)")
 _DAY_AHEAD = re.compile(r"([^\W\d_]{1,12})\.?\s?\Z")
 
 
+_NUMERALS = re.compile(r".?[IVX.][-–][IVX]+(?!\w)")  # siglos XV-XVI
 _ENDS_IN_UNIT = re.compile(r"\d\s?[^\W\d_]{1,3}\Z")
 _FARTHEST = 60  # characters that are passed over in one piece
 
@@ -159,11 +162,13 @@ def _matched(shapes: Iterable[TokenShape], text: str, start: int, language: Lang
 
 def _at_digit(text: str, start: int, language: Language) -> list[Proposal]:
     shapes = _shapes(language).at(text, start)
-    if text[start - 1 : start].isalpha() and start:
+    if text[start - 1 : start].isalpha() and start and not _TIMES.match(text, max(0, start - 2)):
         if not _VERSION.match(text, start):
             return []
         shapes = tuple(found for found in shapes if found.name in ("number", "points"))
-    return _features(_matched(shapes, text, start, language), text, language)
+    is_quoted = text.count('"', max(0, start - 80), start) % 2  # which that sign ends, and says no inches
+    found = [p for p in _matched(shapes, text, start, language) if not (is_quoted and text[p.stop - 1] == '"')]
+    return _features(found, text, language)
 
 
 def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
@@ -214,7 +219,7 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
 
 
 _WORD = re.compile(r"[^\W\d_]+")
-_NUMBERED = re.compile(r"\.?\s?[\dIVX]")
+_NUMBERED = re.compile(r"\.?\s?(?:\d|[IVX]+(?!\w))")
 
 
 @cache
@@ -248,7 +253,7 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
     is_between_words = not any(map(str.isdecimal, around))
     if character in "-–−" and (behind.isalpha() or (is_between_words and character != "−")):
         day = _DAY_AHEAD.search(text[max(0, start - 14) : start])
-        if not day or day[1].lower() not in _days(language):
+        if not (day and day[1].lower() in _days(language)) and not _NUMERALS.match(text, max(0, start - 2)):
             return []
     if character == "/" and ahead.isdecimal() and behind.isupper():  # 12/A
         return []
