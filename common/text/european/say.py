@@ -36,7 +36,8 @@ def number(m: re.Match[str], language: Language) -> Readings:
     """12, 1 234 567, 1'250, 1945, 10115, 2.1"""
     written, code = m[0], language.code
     plain = figures(written)
-    yield reading("number", plain if plain != written else None)
+    if not re.fullmatch(r"0\d{2,}", written):
+        yield reading("number", plain if plain != written else None)
     plain = re.sub(r"\.(?=\d{3}(?!\d))", "", plain)
     if not plain.isdecimal():
         if written.count(".") == 1 and "," not in written:
@@ -179,16 +180,23 @@ def measure(m: re.Match[str], language: Language) -> Readings:
     for forms in rows:
         unit = f" u:{forms[0].replace(' ', '_')}" if len(rows) > 1 else ""
         yield from (reading(part + unit, said) for part, said in counted(m["number"], forms[0], language).items())
-        price = language.said("price", "€").replace(" con ", " ")
-        if m["unit"] == "m" and price and (tall := re.fullmatch(r"(\d{1,2}),(\d\d)", m["number"])):  # un mètre 80
-            yield reading("height", price.format(counted(tall[1], forms[0], language)["measure"], int(tall[2])))
+        if m["unit"] == "m" and (tall := re.fullmatch(r"(\d{1,2}),()(\d\d)", m["number"])):
+            yield from height(tall, language)
+
+
+def height(m: re.Match[str], language: Language) -> Readings:
+    """1m80, 1,80 m → un mètre 80"""
+    if price := language.said("price", "€").replace(" con ", " "):
+        said = counted(m[1], language.said("unit", "m"), language)["measure"]
+        yield reading("height", price.format(said, int(m[3])))
 
 
 def scaled(m: re.Match[str], language: Language) -> Readings:
     """3,5 mln di euro, 2 millones"""
     for part, said in counted(m["number"], language.said("scale", m["scale"]), language).items():
-        is_linked = not re.match(r"\s(?!d[ei]l?\b|d')[^\W\d_]", m.string[m.end() : m.end() + 5])
-        yield reading(f"scaled{part[7:]}", re.sub(r" d[ei]\Z", "", said) if is_linked else said)
+        noun = noun_behind(m.string, m.end())  # 3 mln euro, 3 mln a stagione
+        is_counted = noun and gender(noun, language) != "stop"
+        yield reading(f"scaled{part[7:]}", said if is_counted else re.sub(r" d[ei]\Z", "", said))
 
 
 def per(m: re.Match[str], language: Language) -> Readings:
@@ -276,11 +284,12 @@ def _polish_clock(hours: int, minutes: int) -> Readings:
 
 
 def length(m: re.Match[str], language: Language) -> Readings:
-    """2:15:30 Std."""
-    parts = [int(part) for part in re.findall(r"\d+", m[0])]
-    if language.code == "de" and max(parts[1:]) < 60:
-        names = zip(parts, ("Stunde", "Minute", "Sekunde"), strict=True)
-        yield reading("length", " ".join(f"eine {name}" if n == 1 else f"{n} {name}n" for n, name in names))
+    """2:15:30 Std., 48'30\""""
+    parts = [str(int(part)) for part in re.findall(r"\d+", m[0])]
+    if language.code == "de" or ":" not in m[0]:
+        named = zip(parts, ("h", "min", "s")[-len(parts) :], strict=True)
+        known = [(part, language.rows["unit"][unit][0][0]) for part, unit in named]
+        yield reading("length", " ".join(counted(part, forms, language)["measure"] for part, forms in known))
 
 
 def date(m: re.Match[str], language: Language) -> Readings:
@@ -290,6 +299,8 @@ def date(m: re.Match[str], language: Language) -> Readings:
     if not (names and 1 <= day <= 31 and 1 <= month <= 12):
         return
     said_year = year(in_year, language) if len(m["year"] or "") == 4 else m["year"] or ""
+    if len(m["year"] or "") == 2 and code != "de":  # 25/12/23
+        said_year = str(in_year + (2000 if in_year < 50 else 1900))
     if code == "de":
         said = in_words(day, "de", "ordinal") or ""
         for ending in ("n", "", "r"):

@@ -42,14 +42,17 @@ def _shapes(language: Language) -> Shapes:
         shape("number", r"\d{1,60}", say.number, "0"),
         shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, "0[ /.-][0/]"),
         shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, r"0\.0"),
-        shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, "0:0"),
+        shape("length", r"\d{1,2}:[0-5]\d:[0-5]\d(?:\s?Std\.)?(?![\d:])|\d{1,3}:[0-5]\d\s?(?:[Mm]in\.?|Minuten)(?!\w)", say.length, "0:0"),
+        shape("length", r"(?:\d{1,2}\s?h\s?)?\d{1,3}['’′]\s?[0-5]\d(?:[\"″]|['’]{2})(?!\w)", say.length, "0(?:['’′]|h0| h)"),
         shape("clock", _HOUR % between + behind, say.clock, "0(?:[:.h]| a)"),
-        shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "0[./-]0"),
+        shape("date", _DATE % (r"|\d\d" if code in ("de", "fr", "es", "it", "pt") else ""), say.date, "0[./-]0"),
         shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "0-0"),
         shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)(?:\.(?=\s[a-zà-ÿ]))?", say.measure,
               _behind(firsts("unit"))),
         shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount,
               _behind("Ee" + firsts("currency") + firsts("scale"), "0[.,][-–—]")),
+        shape("money", r"(?P<whole>\d{1,6})(?P<behind>[€£$])(?P<cents>\d\d)(?P<scale>)(?!\d)", say.amount, "0[€£$]"),
+        shape("height", r"(\d)\s?(m)\s?(\d\d)(?!\w|[.,]\d)", say.height, "0(?:m| m)"),
         shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled,
               _behind(firsts("scale"))),
         shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "0/0"),
@@ -67,13 +70,13 @@ def _shapes(language: Language) -> Shapes:
         ordinal = rf"(\d{{1,3}}){mark}({endings})(?!\w)"
         found.append(shape("ordinal", ordinal, say.ordinal, rf"0[{re.escape(firsts('ending'))}:.-]"))
     if code in WITH_ORDINAL_DOT:
-        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z))", say.dotted, r"0\."))
+        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z)|,\s)", say.dotted, r"0\."))
     if code == "de":
         found += [
             shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, r"0\.0"),
             shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{units})(?=-)", say.compound, "0(?:-|,0)"),
-            shape("single", r"1(?=-[^\W\d_])", say.single, "0-a"),
-            shape("decade", r"(\d{1,2}|1\d\d0)er(n?)(?!\w)", say.decade, "0ea"),
+            shape("single", r"1(?=-(?!zu-)[^\W\d_])", say.single, "0-a"),
+            shape("decade", r"(\d{1,2}|[12]\d\d0)er(n?)(?!\w)", say.decade, "0ea"),
         ]
     if code in ("ru", "pl"):
         found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "0[гr ]"))
