@@ -35,10 +35,10 @@ def _each(forms: Forms) -> Readings:
 def number(m: re.Match[str], language: Language) -> Readings:
     """12, 1 234 567, 1'250, 1945, 10115, 2.1"""
     written, code = m[0], language.code
-    plain = figures(written)
-    if not re.fullmatch(r"0\d{2,}", written):
+    plain = written if written.isdecimal() else figures(written)
+    if written[0] != "0" or len(written) < 3 or not written.isdecimal():
         yield reading("number", plain if plain != written else None)
-    plain = re.sub(r"\.(?=\d{3}(?!\d))", "", plain)
+    plain = re.sub(r"\.(?=\d{3}(?!\d))", "", plain) if "." in plain else plain
     if not plain.isdecimal():
         if written.count(".") == 1 and "," not in written:
             yield reading("version", written.replace(".", f" {language.said('say', 'dot')} "))
@@ -50,7 +50,7 @@ def number(m: re.Match[str], language: Language) -> Readings:
         yield from _each(dict(zip(parts, _BEFORE_ADJECTIVES[adjective[1]], strict=True)))
     elif noun:
         yield from _each({part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"})
-    if language.code != "fr" and (hour := _hour(value, language)) != str(value):  # a la 1, all'1
+    if value < 25 and code != "fr" and (hour := _hour(value, language)) != str(value):  # a la 1, all'1
         yield reading("hour", hour)
     if value == 1 and code in _FIRST and language.of_months.match(m.string, m.end()):
         yield reading("day", _FIRST[code])

@@ -42,8 +42,10 @@ def _shapes(language: Language) -> Shapes:
         shape("number", r"\d{1,60}", say.number, "0"),
         shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, "0[ /.-][0/]"),
         shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, r"0\.0"),
-        shape("length", r"\d{1,2}:[0-5]\d:[0-5]\d(?:\s?Std\.)?(?![\d:])|\d{1,3}:[0-5]\d\s?(?:[Mm]in\.?|Minuten)(?!\w)", say.length, "0:0"),
-        shape("length", r"(?:\d{1,2}\s?h\s?)?\d{1,3}['’′]\s?[0-5]\d(?:[\"″]|['’]{2})(?!\w)", say.length, "0(?:['’′]|h0| h)"),
+        shape("length", r"\d{1,2}:[0-5]\d:[0-5]\d(?:\s?Std\.)?(?![\d:])", say.length, "0:0"),
+        shape("length", r"\d{1,3}:[0-5]\d\s?(?:[Mm]in\.?|Minuten)(?!\w)", say.length, "0:0"),
+        shape("length", r"(?:\d{1,2}\s?h\s?)?\d{1,3}['’′]\s?[0-5]\d(?:[\"″]|['’]{2})(?!\w)", say.length,
+              "0(?:['’′]|h0| h)"),
         shape("clock", _HOUR % between + behind, say.clock, "0(?:[:.h]| a)"),
         shape("date", _DATE % (r"|\d\d" if code in ("de", "fr", "es", "it", "pt") else ""), say.date, "0[./-]0"),
         shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "0-0"),
@@ -181,6 +183,9 @@ def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
     found: list[Proposal] = []
     if word in language.first_words:
         found += _shorts(text, start, language)
+    if not found and word.lower() in language.truncated and _GOES_ON.match(text, m.end()):
+        own = ["s=truncated", f"w={word}"]
+        found.append(Proposal(m.end() + 1, own, [SpokenForm(("truncated",), language.truncated[word.lower()])]))
     if word[0] in "IVXLCDM" and word.rstrip("er").isupper() and not text[start - 1 : start].isdecimal():
         found += _matched(_NUMERAL, text, start, language)
     is_dated = _AFTER_A_DAY.search(text[max(0, start - 6) : start]) or _BEFORE_A_YEAR.match(text, m.end())
@@ -222,6 +227,7 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
 
 
 _WORD = re.compile(r"[^\W\d_]+")
+_GOES_ON = re.compile(r"\.(?:[,;:)]|\s[a-zà-ÿ\d])")  # a dot that ends no sentence
 _NUMBERED = re.compile(r"\.?\s?(?:\d|[IVX]+(?!\w))")
 
 
@@ -241,9 +247,10 @@ def _suffixed(text: str, m: re.Match[str], language: Language) -> tuple[int, lis
 
 
 def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
-    around = text[max(0, start - 2) : start + 4]
     character, behind, ahead = text[start], text[start + 1 : start + 2], text[start - 1 : start] if start else ""
-    if not any(map(str.isalnum, around)):
+    if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
+        return []
+    if not any(map(str.isalnum, text[max(0, start - 2) : start + 4])):
         return []
     if (
         character == "-"
@@ -253,16 +260,18 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         return []
     if character == "-" and ahead.isdecimal() and text.startswith((" bis ", " und ", " oder "), start + 1):
         return []
-    is_between_words = not any(map(str.isdecimal, around))
-    if character in "-–−" and (behind.isalpha() or (is_between_words and character != "−")):
+    if character in "-–−" and (
+        behind.isalpha()
+        or (character != "−" and not any(map(str.isdecimal, text[max(0, start - 2) : start + 6])))  # between words
+    ):
         day = _DAY_AHEAD.search(text[max(0, start - 14) : start])
         if not (day and day[1].lower() in _days(language)) and not _NUMERALS.match(text, max(0, start - 2)):
             return []
     if character == "/" and ahead.isdecimal() and behind.isupper():  # 12/A
         return []
-    if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
-        return []
-    found = [*_matched(_shapes(language).at(text, start), text, start, language), *_shorts(text, start, language)]
+    found = _matched(_shapes(language).at(text, start), text, start, language)
+    if character in language.first_signs:
+        found += _shorts(text, start, language)
     if found and not any(proposal.readings[0].said is None for proposal in found):
         found.insert(0, Proposal(start + 1, found[0].own, [SpokenForm(("sign",), None)]))
     return _features(found, text, language)
