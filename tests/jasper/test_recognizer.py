@@ -52,16 +52,6 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.1, round(seconds * RATE)).astype(np.float32)
 
 
-def test_an_utterance_gives_the_same_alone_and_in_a_padded_batch(golden, clips):
-    together = golden.transcribe(clips, batch_size=5, keep_log_probs=True)
-    alone = golden.transcribe(clips, batch_size=1, keep_log_probs=True)
-    assert len({t.seconds for t in together}) > 1
-    for a, b in zip(together, alone, strict=True):
-        assert a.text == b.text
-        assert a.text
-        torch.testing.assert_close(a.log_probs_SV, b.log_probs_SV, atol=1e-5, rtol=0)
-
-
 def test_the_documented_steps_give_what_transcribe_gives(golden, clips):
     samples = trim_silence(waveform.read(clips[0], sample_rate=RATE).samples).samples
     features, frames = golden.features(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
