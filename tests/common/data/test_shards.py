@@ -484,7 +484,7 @@ def test_a_hub_is_asked_for_no_more_than_is_read(manifest, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("way", ["offline", "unreachable"])
 def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_path, way, monkeypatch):
-    pytest.importorskip("huggingface_hub")
+    constants = pytest.importorskip("huggingface_hub.constants")
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     copy = tmp_path / "cache/datasets--me--corpus"
     (copy / "refs").mkdir(parents=True)
@@ -496,9 +496,14 @@ def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_pa
     shutil.copytree(copy, half)
     tables = half / "snapshots" / ("0" * 40)
     (tables / "train.parquet").rename(tables / "train-00000-of-00002.parquet")
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("HF_HUB_OFFLINE", str(int(way == "offline")))
+    settings = {
+        "HF_HUB_CACHE": tmp_path / "cache",
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+        "HF_HUB_OFFLINE": way == "offline",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, str(int(value) if value is True or value is False else value))
+        monkeypatch.setattr(constants, name.replace("HF_ENDPOINT", "ENDPOINT"), value)  # read where it was imported
     told = {}
     for name, expected in (("me/corpus", 0), ("me/other", 2), ("me/half", 2)):
         ran = fork_module("common.data.shards", "index", name, "--out", tmp_path / "x")
