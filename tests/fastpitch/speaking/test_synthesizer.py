@@ -185,15 +185,6 @@ def test_a_checkpoint_describes_itself(tmp_path, vocoder):
     assert spaced.plan("Hi.")[0].encoded.symbols == ["h", "i", ".", " "]
 
 
-def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
-    path, without = save(tmp_path / "ema.pt", ema=True), save(tmp_path / "plain.pt")
-    loaded = {ema: load(path, device="cpu", ema=ema).model.projection.weight for ema in (None, True, False)}
-    assert torch.equal(loaded[None], loaded[True])
-    assert not torch.equal(loaded[True], loaded[False])
-    with pytest.raises(CheckpointError, match=r"plain.pt: has no averaged \(EMA\) weights; load it with ema=False"):
-        load(without, ema=True)
-
-
 def test_a_checkpoint_that_does_not_fit_is_named(tmp_path):
     with pytest.raises(CheckpointError, match="own.pt: does not fit its configuration: .*symbols.weight"):
         load(save(tmp_path / "own.pt"), text=TextConfig(symbol_set="english_mandarin_basic"))

@@ -140,20 +140,6 @@ def test_a_checkpoint_without_ema_is_used_without(tmp_path, ema):
     assert torch.equal(load_model(path, ema=ema)[0].decoder.weight, weights["decoder.weight"])
 
 
-def test_the_averaged_weights_are_taken_unless_told_otherwise(tmp_path):
-    path = save_tiny(tmp_path / "a.pt")
-    raw, averaged = (random_weights(tiny_config(), seed)["decoder.weight"] for seed in (0, 1))
-    assert torch.equal(load_model(path)[0].decoder.weight, averaged)
-    assert torch.equal(load_model(path, ema=True)[0].decoder.weight, averaged)
-    assert torch.equal(load_model(path, ema=False)[0].decoder.weight, raw)
-
-
-def test_asking_for_averaged_weights_that_are_not_there_says_so(tmp_path):
-    path = save_tiny(tmp_path / "a.pt", ema=False)
-    with pytest.raises(CheckpointError, match=r"a.pt: has no averaged \(EMA\) weights; load it with ema=False"):
-        jasper.load(path, device="cpu", ema=True)
-
-
 def with_labels(n: int) -> dict[str, Tensor]:
     weights = published_names(random_weights(Config(model=DENSE)), DENSE)
     weights["decoder.layers.0.weight"] = torch.zeros(n + 1, 16, 1)
