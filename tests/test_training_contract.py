@@ -464,6 +464,37 @@ def test_milestones_the_last_two_and_the_best_are_kept_and_can_be_used(command, 
         command.load(path, device="cpu")
 
 
+def test_a_run_starts_from_the_weights_of_another_whose_architecture_counts_unless_asked_otherwise(
+    command, whole, tmp_path
+):
+    cfg, state = whole
+    raw, averaged = ("weights", "ema") if "weights" in state else ("generator", "generator_ema")
+    start = checkpoint.step_path(cfg.output_dir, command.name, STEPS)
+    key = "checkpoint" if hasattr(cfg, "checkpoint") else "pretrained"
+    until = {"stop_at" if hasattr(cfg, "stop_at") else "steps": 1}
+    still = replace(cfg, output_dir=tmp_path / "own", optim=replace(cfg.optim, lr=1e-12), **{key: start}, **until)
+    (change, problem), *_ = command.others or ((lambda cfg: cfg, ""),)
+    assert command.module.main(change(still)).step == 1
+    told = [event for event in events(still.output_dir) if event.startswith(f"{start}: ")]
+    assert told[-1].startswith(f"{start}: taken")
+    if problem:
+        assert told[0].startswith(f"{start}: its architecture counts: {problem.split()[0]}")
+    found = state_of(still.output_dir)
+    for part in ("model", "generator", "hifigan"):
+        ours, theirs = (checked["config"].get(part) for checked in (found, state))
+        if command.id == "attention" and part == "model":
+            ours["attention"] |= {
+                key: theirs["attention"][key] for key in ("directions", "longest_seconds")
+            }  # of its data
+        assert ours == theirs
+
+    def differs(weights) -> set[str]:
+        learned = [name for name, weight in weights.items() if weight.is_floating_point() and "running" not in name]
+        return {name for name in learned if not torch.allclose(weights[name], found[raw][name], rtol=0, atol=1e-6)}
+
+    assert {name.partition(".")[0] for name in min(differs(state[averaged]), differs(state[raw]), key=len)} <= {"head"}
+
+
 def test_averaged_weights_are_used_where_there_are_any_unless_told_otherwise(command, whole, tmp_path):
     cfg, state = whole
     raw, averaged = ("weights", "ema") if "weights" in state else ("generator", "generator_ema")

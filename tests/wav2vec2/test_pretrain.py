@@ -14,8 +14,8 @@ from common.runs.checkpoint import CheckpointError
 from common.training.state import TrainingError
 from tests.data import shared
 from tests.processes import run_module
-from tests.training import events, logged, on_record, state_of
-from tests.wav2vec2.runs import CONFIGS, SHAPE, finetune_config, pretrain_config, run_of
+from tests.training import logged, on_record
+from tests.wav2vec2.runs import CONFIGS, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Plan, SubBatch, loader
@@ -120,28 +120,6 @@ def test_too_little_data_for_an_update_is_told(corpus, tmp_path):
         BatchingError, match=r"16 utterances make \d+ sub-batches of up to 32000 samples, and an update"
     ):
         main(cfg)
-
-
-def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
-    main(pretrain_config(corpus, tmp_path / "first", max_updates=1))
-    start = tmp_path / "first" / "wav2vec2_step00000001.pt"
-    cfg = pretrain_config(corpus, tmp_path / "second", checkpoint=start, max_updates=1)
-    first = state_of(tmp_path / "first")["weights"]
-    with run_of(cfg) as run:
-        assert all(torch.equal(first[name], tensor) for name, tensor in run.model.state_dict().items())
-        assert f"{start}: taken" in events(tmp_path / "second")
-    other = replace(cfg, model=replace(SHAPE, ffn_dim=48), output_dir=tmp_path / "third")
-    with run_of(other) as run:
-        assert run.cfg.model == cfg.model
-        assert f"{start}: its architecture counts: model.ffn_dim 48 -> 32" in events(tmp_path / "third")
-    with run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "fourth")) as run:
-        assert run.cfg.model.ffn_dim == 48
-    layers = tuple((2 * channels, kernel, stride) for channels, kernel, stride in SHAPE.conv_layers)
-    wide = replace(other, model=replace(SHAPE, conv_layers=layers, dim=2 * SHAPE.dim), output_dir=tmp_path / "fifth")
-    with pytest.raises(
-        CheckpointError, match="[0-9]% of its numbers fit this model, expected at least 50%: .* any tak"
-    ):
-        main(replace(wide, from_checkpoint="half"))
 
 
 def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of_it(corpus, tmp_path):

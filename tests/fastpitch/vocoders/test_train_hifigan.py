@@ -9,7 +9,6 @@ import torch
 from common import config
 from common.data.batching import BatchingError
 from common.runs import checkpoint
-from common.runs.checkpoint import CheckpointError
 from common.training.course import EveryConfig
 from fastpitch.vocoders.train import main
 from fastpitch.vocoders.training import data
@@ -100,22 +99,6 @@ def test_a_run_starts_from_the_generator_and_discriminators_of_another_also_by_t
             assert all(torch.equal(weight, saved[part][name]) for name, weight in module.state_dict().items())
         assert run.state.progress.step == 0
     assert events(tmp_path) == [f"{start}: taken"] * 2
-
-
-def test_a_run_makes_the_generator_of_its_checkpoint(first, tmp_path):
-    cfg, start = first
-    wide = replace(cfg.hifigan, channels=2 * cfg.hifigan.channels)
-    other = replace(cfg, hifigan=wide, checkpoint=start, output_dir=tmp_path / "second")
-    with run_of(other) as run:
-        assert run.cfg.hifigan == cfg.hifigan
-        told = events(tmp_path / "second")
-    channels = f"hifigan.channels {wide.channels} -> {cfg.hifigan.channels}"
-    assert told == [f"{start}: its architecture counts: {channels}", *[f"{start}: taken"] * 2]
-    with (
-        pytest.raises(CheckpointError, match="% of its numbers fit this model, expected at least 50%"),
-        run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "third")),
-    ):
-        pass
 
 
 def test_a_run_starts_from_a_voice_by_its_name(first, tmp_path, monkeypatch):
