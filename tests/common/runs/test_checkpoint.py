@@ -116,19 +116,6 @@ def test_a_checkpoint_that_is_no_dictionary_is_refused(tmp_path):
         checkpoint.load(tmp_path / "t.pt")
 
 
-def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path):
-    for step in (1, 2, 30):
-        checkpoint.save(checkpoint.step_path(tmp_path, "m", step), {"step": step})
-    checkpoint.step_path(tmp_path, "m", 30).write_bytes(b"half")
-    assert checkpoint.load_newest(tmp_path, "m") == ({"step": 2}, [checkpoint.step_path(tmp_path, "m", 30)])
-
-
-def test_training_never_restarts_silently_when_all_checkpoints_are_damaged(tmp_path):
-    checkpoint.step_path(tmp_path, "m", 1).write_bytes(b"")
-    with pytest.raises(CheckpointError, match="none of its 1 checkpoints can be read"):
-        checkpoint.load_newest(tmp_path, "m")
-
-
 def test_a_newest_checkpoint_that_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch):
     for step in (1, 2):
         checkpoint.save(checkpoint.step_path(tmp_path, "m", step), {"step": step})
