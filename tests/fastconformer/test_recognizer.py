@@ -59,22 +59,6 @@ def test_texts_tokens_frames_and_durations_are_those_of_nemo_from_the_audio_on(n
             assert found.text == facts[f"{head}_greedy"]["text"][b]
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_recordings_are_transcribed_the_same_alone_and_together(name):
-    recognizer, samples = asr(name), audio()
-    together = recognizer.transcribe(samples, batch_size=8)
-    for transcript, samples_N in zip(together, samples, strict=True):
-        (alone,) = recognizer.transcribe([samples_N], batch_size=1)
-        assert [word[:3] for word in transcript.words] == [word[:3] for word in alone.words]
-        confidence = [word.confidence for word in alone.words]
-        assert [word.confidence for word in transcript.words] == pytest.approx(confidence, abs=2e-4)
-    for transcript, samples_N in zip(together, samples, strict=True):
-        assert transcript.text == " ".join(word.text for word in transcript.words)
-        starts = [word.start for word in transcript.words]
-        assert starts == sorted(starts)
-        assert all(0 <= w.start < w.end <= len(samples_N) / 16_000 and 0 < w.confidence <= 1 for w in transcript.words)
-
-
 def test_word_times_are_those_of_their_pieces():
     recognizer = asr("tdt")
     (found,) = recognizer.decode(torch.from_numpy(golden.arrays("tdt")["encoder_alone_0"]).T[None], [146])

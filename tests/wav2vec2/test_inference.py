@@ -130,9 +130,6 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inputs": ()}, r"^nothing to transcribe; name audio files, folders or manifests after the model$"),
-        ({"batch_size": 0}, r"^batch_size = 0: expected above 0"),
-        ({"output": Path("x"), "output_dir": Path("y")}, r"^output and output_dir: expected one of them, found both$"),
         (
             {"chunk_seconds": math.nan},
             r"^chunk_seconds = nan, stride_seconds = 5\.0: expected above 0, ",

@@ -1,4 +1,4 @@
-"""The slow references are brute force; that they are NeMo's results, `test_losses.py` and `test_decoder.py` show too."""
+"""The slow references: that they are NeMo's results, test_losses.py and test_decoder.py show too."""
 
 import itertools
 import math
