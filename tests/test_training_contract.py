@@ -26,7 +26,7 @@ from common.training.learner import Learner
 from common.training.state import TrainingError
 from tests import processes
 from tests.training import assert_same, assert_same_state, events, logged, state_of
-from tests.training_commands import COMMANDS, RICHER, Command
+from tests.training_commands import COMMANDS, RICHER, Command, from_shards
 from tests.wav2vec2.runs import assert_float32
 
 pytestmark = pytest.mark.slow
@@ -315,6 +315,12 @@ def test_other_data_than_a_run_was_begun_with_are_refused_unless_accepted(comman
     assert command.module.main(accepted).step == 3
     assert any(event.startswith("data changed: ") for event in events(cfg.output_dir))
     assert command.module.main(cfg).step == STEPS  # from now on these are its data
+
+
+def test_a_training_from_shards_has_the_weights_of_one_from_plain_files(command, whole, tmp_path):
+    cfg, expected = whole
+    command.module.main(from_shards(cfg, tmp_path / "shards", tmp_path / "run"))
+    assert_same_state(state_of(tmp_path / "run"), expected)
 
 
 def test_no_data_is_an_error_that_says_what_to_name(command, tmp_path):
