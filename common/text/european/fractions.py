@@ -36,8 +36,9 @@ def fraction(m: re.Match[str], language: Language) -> Readings:
     if 0 < top < bottom:
         if said := language.said("fraction", f"{top}/{bottom}") or _part(top, bottom, language):
             yield reading("fraction", said)
+            yield from [reading("fraction bare", without_article(said))] * (top == 1)  # le 1/4 de finale
         if is_half and noun and (half := language.said("half", gender(noun, language))):
-            yield reading("half", half)
+            yield from _halves(gender(noun, language), "", language)
             yield reading("half bare", without_article(half))
 
 
@@ -55,7 +56,7 @@ def _of_unit(whole: str, top: int, bottom: int, forms: list[str], language: Lang
     one, many, code = without_article(forms[0]) if len(forms) > 1 else forms[0], forms[-1], language.code
     kind, is_half = gender(one.split()[0], language), (top, bottom) == (1, 2)
     if not whole and is_half:
-        yield reading("half", f"{language.said('half', kind) or language.said('half', 'm')} {one}")
+        yield from _halves(kind, f" {one}", language)
     elif not whole and (part := _part(top, bottom, language)):
         said = f"{part} {language.said('say', 'of parts')}{one}"
         yield reading("fraction", re.sub(r"\bde (?=h?[aeiou])", "d'", said) if code == "fr" else said)
@@ -67,6 +68,13 @@ def _of_unit(whole: str, top: int, bottom: int, forms: list[str], language: Lang
         yield reading("half", f"{forms[0] if whole == '1' else f'{whole} {many}'} {half}")
     elif whole and is_half and (half := language.said("say", "and a half")):
         yield reading("half", f"{whole} {half} {many}")
+
+
+def _halves(kind: str, noun: str, language: Language) -> Readings:
+    """ein halber Liter, in German in all cases"""
+    for case in ("", " accusative", " dative"):
+        if half := language.said(f"half{case}", kind) or (not case and language.said("half", "m")):
+            yield reading(f"half{case}", half + noun)
 
 
 def _in_one_word(whole: str) -> str:

@@ -63,7 +63,19 @@ class Language:
                     ):
                         for said in rows:
                             self._add(found[short], kind, said[0])
-        return dict(found)
+        alone = {short: forms for short, forms in found.items() if len(forms) == 1}  # which need no name of their own
+        return found | {short: [SpokenForm(form.parts[:1], form.said)] for short, [form] in alone.items()}
+
+    @cached_property
+    def truncated(self) -> dict[str, str]:
+        """What a word cut short stands for, by its beginning in small letters: ascens. → ascenseur."""
+        known = [*self.listed("truncated"), *(rows[0][0] for rows in self.rows["abbreviation"].values())]
+        found: dict[str, str] = {}
+        for word in (word for word in known if word.isalpha()):
+            for n in range(3, len(word)):
+                if word[n - 1] not in "aeiouäöüáéíóúàèìòùâêîôûy":
+                    found.setdefault(word[:n].lower(), word)
+        return found
 
     def _add(self, readings: list[SpokenForm], kind: str, said: str) -> None:
         forms = said.split("/") if kind in ("unit", "currency") else [said]
@@ -83,7 +95,7 @@ class Language:
         spaced = {written for kind in _SHORT for written in self.rows[kind] if " " in written}
         known = {*self.shorts, *spaced, *(written[0].upper() + written[1:] for written in spaced)}
         return re.compile(
-            rf"(?:{either(known).replace(chr(92) + ' ', chr(92) + 's?') or '(?!)'})(?![^\W\d_])(?:(?<=\W)|(?!\d))"
+            rf"(?:{either(known).replace(chr(92) + ' ', chr(92) + 's?') or '(?!)'})(?![^\W\d_])(?:(?<=[\Wº])|(?!\d))"
         )
 
     @cached_property
@@ -97,6 +109,11 @@ class Language:
         known = {written for kind in _SHORT for written in self.rows[kind]}
         known |= {written[0].upper() + written[1:] for written in known}
         return frozenset(found[0] for short in known if (found := re.match(r"[^\W\d_]+", short)))
+
+    @cached_property
+    def first_signs(self) -> frozenset[str]:
+        """Signs that a short form may begin with."""
+        return frozenset(short[0] for short in self.shorts if not short[0].isalnum())
 
     @cached_property
     def classes(self) -> dict[str, list[str]]:

@@ -144,9 +144,11 @@ def ordinals(number: int, language: Language, kind: str = "m") -> Forms:
     if code == "fr" and number == 1:
         return {"ordinal": "première" if kind == "f" else "premier"}
     if kind == "short":
-        return {"ordinal": said} if (said := {1: "primer", 3: "tercer"}.get(number)) else {}
+        return {"ordinal": said} if code == "es" and (said := {1: "primer", 3: "tercer"}.get(number)) else {}
     if not (said := in_words(number, code, "ordinal")):
         return {}
+    if code == "fr":
+        said = re.sub(r"(vingt|cent)s(?=ième)", r"\1", said)
     if code == "es":
         said = {11: "undécimo", 12: "duodécimo"}.get(number, said)
     if code == "de":

@@ -34,9 +34,10 @@ def _each(forms: Forms) -> Readings:
 def number(m: re.Match[str], language: Language) -> Readings:
     """12, 1 234 567, 1'250, 1945, 10115, 2.1"""
     written, code = m[0], language.code
-    plain = figures(written)
-    yield reading("number", plain if plain != written else None)
-    plain = re.sub(r"\.(?=\d{3}(?!\d))", "", plain)
+    plain = written if written.isdecimal() else figures(written)
+    if written[0] != "0" or len(written) < 3 or not written.isdecimal():
+        yield reading("number", plain if plain != written else None)
+    plain = re.sub(r"\.(?=\d{3}(?!\d))", "", plain) if "." in plain else plain
     if not plain.isdecimal():
         if written.count(".") == 1 and "," not in written:
             yield reading("version", written.replace(".", f" {language.said('say', 'dot')} "))
@@ -48,6 +49,8 @@ def number(m: re.Match[str], language: Language) -> Readings:
         yield from _each(dict(zip(parts, _BEFORE_ADJECTIVES[adjective[1]], strict=True)))
     elif noun:
         yield from _each({part: said for part, said in agreed(value, noun, language).items() if said[-1] != "'"})
+    if value < 25 and code != "fr" and (hour := _hour(value, language)) != str(value):  # a la 1, all'1
+        yield reading("hour", hour)
     if value == 1 and code in _FIRST and language.of_months.match(m.string, m.end()):
         yield reading("day", _FIRST[code])
     if len(written) == 4 and code in ("de", "nl") and 1100 <= value < 2000 and (said := year(value, language)) != plain:
@@ -113,7 +116,7 @@ def dotted(m: re.Match[str], language: Language) -> Readings:
 def decade(m: re.Match[str], language: Language) -> Readings:
     """die 90er Jahre, ein 3er, die 1920er"""
     said = in_words(int(m[1]), "de", "year" if len(m[1]) == 4 else "cardinal")
-    said = f"{said}er".replace("einser", "einer")
+    said = f"{said}er".replace("einser", "einer") + m[2]
     is_noun = (
         len(m[1]) < 4 and noun_behind(m.string, m.end()) != "Jahre" and m.string[m.end() : m.end() + 6] != "-Jahre"
     )
@@ -128,13 +131,13 @@ def times(m: re.Match[str], language: Language) -> Readings:
 
 
 def telephone(m: re.Match[str], language: Language) -> Readings:
-    """030 123456, +49 30 12345; 01 42 68 53 00 in pairs"""
+    """030 123456, +49 30 12345; 01 42 68 53 00 in pairs, 612 345 678 in groups"""
     groups = re.findall(r"\d+", m[0])
-    if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or list(map(len, groups)) == [4, 4]:
+    if not 7 <= sum(map(len, groups)) <= 16 or len(groups) < 2 or re.fullmatch(r"\d{4}[^ ]\d{4}", m[0]):
         return  # 1914-1918
     plus = f"{language.said('sign', '+') or 'plus'} " if m[0].startswith("+") else ""
     yield reading("telephone", plus + ", ".join(map(" ".join, groups)))
-    if language.code == "fr":
+    if language.code in ("fr", "es", "it"):
         yield reading("telephone pairs", plus + ", ".join(g if g[0] != "0" else " ".join(g) for g in groups))
 
 
@@ -149,7 +152,9 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
         yield reading("roman", str(value) + ("." if ending == "." else ""))
     if (ending and code == "de") or ending not in ("", "."):
         for parts, said in ordinals(value, language, "f" if ending == "re" else "m").items():
-            for article in {"": ("der", "die"), "n": ("des",)}.get(parts[8:], ()) if code == "de" else ():
+            for article in (
+                {"": ("der", "die"), "n": ("des", "dem", "den", "der")}.get(parts[8:], ()) if code == "de" else ()
+            ):
                 yield reading(f"king {article} {parts}", f"{article} {said}")
             yield reading(parts, said)
     elif code != "de":
@@ -157,8 +162,11 @@ def numeral(m: re.Match[str], language: Language) -> Readings:
         if value > int(language.said("say", "kings") or 99):  # Alfonso trece
             return
         yield from (reading("roman in", said) for said in declined(value, language)[1:])  # w XIX w.
-        for said in dict.fromkeys(form for kind in "mf" for form in ordinals(value, language, kind).values()):
-            yield reading("king f" if said[-1:] == "a" else "king", article + said + ending)
+        forms = {said: part for kind, part in _KINGS for said in ordinals(value, language, kind).values()}
+        yield from (reading(part, article + said + ending) for said, part in reversed(forms.items()))
+
+
+_KINGS = (("short", "king short"), ("f", "king f"), ("m", "king"))  # el III milenio, la II edición, Felipe VI
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -171,16 +179,23 @@ def measure(m: re.Match[str], language: Language) -> Readings:
     for forms in rows:
         unit = f" u:{forms[0].replace(' ', '_')}" if len(rows) > 1 else ""
         yield from (reading(part + unit, said) for part, said in counted(m["number"], forms[0], language).items())
-        price = language.said("price", "€").replace(" con ", " ")
-        if m["unit"] == "m" and price and (tall := re.fullmatch(r"(\d{1,2}),(\d\d)", m["number"])):  # un mètre 80
-            yield reading("height", price.format(counted(tall[1], forms[0], language)["measure"], int(tall[2])))
+        if m["unit"] == "m" and (tall := re.fullmatch(r"(\d{1,2}),()(\d\d)", m["number"])):
+            yield from height(tall, language)
+
+
+def height(m: re.Match[str], language: Language) -> Readings:
+    """1m80, 1,80 m → un mètre 80"""
+    if price := language.said("price", "€").replace(" con ", " "):
+        said = counted(m[1], language.said("unit", "m"), language)["measure"]
+        yield reading("height", price.format(said, int(m[3])))
 
 
 def scaled(m: re.Match[str], language: Language) -> Readings:
     """3,5 mln di euro, 2 millones"""
     for part, said in counted(m["number"], language.said("scale", m["scale"]), language).items():
-        is_linked = not re.match(r"\s(?!d[ei]l?\b|d')[^\W\d_]", m.string[m.end() : m.end() + 5])
-        yield reading(f"scaled{part[7:]}", re.sub(r" d[ei]\Z", "", said) if is_linked else said)
+        noun = noun_behind(m.string, m.end())  # 3 mln euro, 3 mln a stagione
+        is_counted = noun and gender(noun, language) != "stop"
+        yield reading(f"scaled{part[7:]}", said if is_counted else re.sub(r" d[ei]\Z", "", said))
 
 
 def per(m: re.Match[str], language: Language) -> Readings:
@@ -237,8 +252,7 @@ def clock(m: re.Match[str], language: Language) -> Readings:
     if code == "pl":
         yield from _polish_clock(hours, minutes)
         return
-    noun = {"es": "hora", "pt": "hora", "fr": "heure"}.get(code)
-    hour = (agreed(hours, noun, language) if noun else {}).get("agreed", str(hours))
+    hour = _hour(hours, language)
     name = language.said("say", "hour")
     if code == "fr" and hours < 2:
         name = "{} heure"
@@ -253,6 +267,14 @@ def clock(m: re.Match[str], language: Language) -> Readings:
     yield reading("clock", said + (" minutes" if code == "fr" and m[0].endswith("min") else ""))
 
 
+def _hour(hours: int, language: Language) -> str:
+    """The hour of a clock: las 21 → veintiuna, all'1 → una."""
+    if (language.code, hours) == ("it", 1):
+        return "una"
+    noun = {"es": "hora", "pt": "hora", "fr": "heure"}.get(language.code)
+    return (agreed(hours, noun, language) if noun and hours < 25 else {}).get("agreed", str(hours))
+
+
 def _polish_clock(hours: int, minutes: int) -> Readings:
     words = (in_words(hours, "pl", "ordinal") or "").split()
     for parts, ending, soft in (("clock", "a", "ia"), ("clock at", "ej", "iej")):
@@ -261,11 +283,12 @@ def _polish_clock(hours: int, minutes: int) -> Readings:
 
 
 def length(m: re.Match[str], language: Language) -> Readings:
-    """2:15:30 Std."""
-    parts = [int(part) for part in re.findall(r"\d+", m[0])]
-    if language.code == "de" and max(parts[1:]) < 60:
-        names = zip(parts, ("Stunde", "Minute", "Sekunde"), strict=True)
-        yield reading("length", " ".join(f"eine {name}" if n == 1 else f"{n} {name}n" for n, name in names))
+    """2:15:30 Std., 48'30\""""
+    parts = [str(int(part)) for part in re.findall(r"\d+", m[0])]
+    if language.code == "de" or ":" not in m[0]:
+        named = zip(parts, ("h", "min", "s")[-len(parts) :], strict=True)
+        known = [(part, language.rows["unit"][unit][0][0]) for part, unit in named]
+        yield reading("length", " ".join(counted(part, forms, language)["measure"] for part, forms in known))
 
 
 def date(m: re.Match[str], language: Language) -> Readings:
@@ -275,6 +298,8 @@ def date(m: re.Match[str], language: Language) -> Readings:
     if not (names and 1 <= day <= 31 and 1 <= month <= 12):
         return
     said_year = year(in_year, language) if len(m["year"] or "") == 4 else m["year"] or ""
+    if len(m["year"] or "") == 2 and code != "de":  # 25/12/23
+        said_year = str(in_year + (2000 if in_year < 50 else 1900))
     if code == "de":
         said = in_words(day, "de", "ordinal") or ""
         for ending in ("n", "", "r"):
@@ -302,6 +327,10 @@ def month(m: re.Match[str], language: Language) -> Readings:
     found = [name for name in language.listed("months") if name.startswith(short) or name == cut]
     if len(found) == 1 and found[0] != short:
         yield reading("month", found[0])
+        if language.code in ("es", "pt"):  # 3 feb. 2024
+            ahead = "" if m.string.endswith("de ", 0, m.start()) else "de "
+            in_year = " de" if re.match(r"\s\d{4}(?!\d)", m.string[m.end() : m.end() + 6]) else ""
+            yield reading("month of", f"{ahead}{found[0]}{in_year}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -42,14 +42,19 @@ def _shapes(language: Language) -> Shapes:
         shape("number", r"\d{1,60}", say.number, "0"),
         shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, "0[ /.-][0/]"),
         shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, r"0\.0"),
-        shape("length", r"\d{1,2}:\d\d:\d\d(?:\s?Std\.)?(?![\d:])", say.length, "0:0"),
+        shape("length", r"\d{1,2}:[0-5]\d:[0-5]\d(?:\s?Std\.)?(?![\d:])", say.length, "0:0"),
+        shape("length", r"\d{1,3}:[0-5]\d\s?(?:[Mm]in\.?|Minuten)(?!\w)", say.length, "0:0"),
+        shape("length", r"(?:\d{1,2}\s?h\s?)?\d{1,3}['’′]\s?[0-5]\d(?:[\"″]|['’]{2})(?!\w)", say.length,
+              "0(?:['’′]|h0| h)"),
         shape("clock", _HOUR % between + behind, say.clock, "0(?:[:.h]| a)"),
-        shape("date", _DATE % (r"|\d\d" if code == "de" else ""), say.date, "0[./-]0"),
+        shape("date", _DATE % (r"|\d\d" if code in ("de", "fr", "es", "it", "pt") else ""), say.date, "0[./-]0"),
         shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "0-0"),
-        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)", say.measure,
+        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)(?:\.(?=\s[a-zà-ÿ]))?", say.measure,
               _behind(firsts("unit"))),
         shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount,
               _behind("Ee" + firsts("currency") + firsts("scale"), "0[.,][-–—]")),
+        shape("money", r"(?P<whole>\d{1,6})(?P<behind>[€£$])(?P<cents>\d\d)(?P<scale>)(?!\d)", say.amount, "0[€£$]"),
+        shape("height", r"(\d)\s?(m)\s?(\d\d)(?!\w|[.,]\d)", say.height, "0(?:m| m)"),
         shape("scaled", rf"(?P<number>{_NUMBER})\s?(?P<scale>{scales})(?!\w)", say.scaled,
               _behind(firsts("scale"))),
         shape("date", r"(?P<day>\d{1,2})/(?P<month>\d{1,2})(?P<year>)(?![\d/])", say.date, "0/0"),
@@ -67,13 +72,13 @@ def _shapes(language: Language) -> Shapes:
         ordinal = rf"(\d{{1,3}}){mark}({endings})(?!\w)"
         found.append(shape("ordinal", ordinal, say.ordinal, rf"0[{re.escape(firsts('ending'))}:.-]"))
     if code in WITH_ORDINAL_DOT:
-        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z))", say.dotted, r"0\."))
+        found.append(shape("dotted", r"(\d{1,2})\.(?=\s*(?:[^\W\d_]|[-–/]\s?\d|\Z)|,\s)", say.dotted, r"0\."))
     if code == "de":
         found += [
             shape("date", r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>)(?!\d)", say.date, r"0\.0"),
             shape("compound", rf"(?P<number>\d+(?:,\d+)?)-(?P<unit>{units})(?=-)", say.compound, "0(?:-|,0)"),
-            shape("single", r"1(?=-[^\W\d_])", say.single, "0-a"),
-            shape("decade", r"(\d{1,2}|1\d\d0)er(?!\w)", say.decade, "0ea"),
+            shape("single", r"1(?=-(?!zu-)[^\W\d_])", say.single, "0-a"),
+            shape("decade", r"(\d{1,2}|[12]\d\d0)er(n?)(?!\w)", say.decade, "0ea"),
         ]
     if code in ("ru", "pl"):
         found.append(shape("year", r"(\d{4})\s?[гr]\.(?!\w)", say.days, "0[гr ]"))
@@ -93,17 +98,20 @@ _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|\s+|_")
 _NUMERAL = (
     shape(
         "numeral",
-        r"((?![LCDM](?![IVXLCDM]))[IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z)|[IVX]{1,8}(?=[er.è]))(er?|re|ème|\.)?(?![\w'])",
+        r"((?![LCDM](?![IVXLCDM]))[IVXLCDM]{1,8}(?=[\s.,;:!?)]|\Z|\.?[-–][IVX]+(?!\w))|I(?=er|re)|[IVX]{1,8}(?=e(?!r)|[.è]))"
+        r"(er?|re|ème|\.)?(?![\w'])",
         say.numeral,
     ),
 )
 _MONTH = (shape("month", r"([^\W\d_]{3,5})\.?(?!\w)", say.month),)
+_TIMES = re.compile(r"\d[x×]\d")  # 13x18 cm
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AFTER_A_DAY = re.compile(r"\d(?:er|º|°|\.|\sde)?\s\Z")
 _BEFORE_A_YEAR = re.compile(r"\.?\s(?:del?\s)?(?:1[89]|20)\d\d(?!\d)")
 _DAY_AHEAD = re.compile(r"([^\W\d_]{1,12})\.?\s?\Z")
 
 
+_NUMERALS = re.compile(r".?[IVX.][-–][IVX]+(?!\w)")  # siglos XV-XVI
 _ENDS_IN_UNIT = re.compile(r"\d\s?[^\W\d_]{1,3}\Z")
 _FARTHEST = 60  # characters that are passed over in one piece
 
@@ -159,11 +167,13 @@ def _matched(shapes: Iterable[TokenShape], text: str, start: int, language: Lang
 
 def _at_digit(text: str, start: int, language: Language) -> list[Proposal]:
     shapes = _shapes(language).at(text, start)
-    if text[start - 1 : start].isalpha() and start:
+    if text[start - 1 : start].isalpha() and start and not _TIMES.match(text, max(0, start - 2)):
         if not _VERSION.match(text, start):
             return []
         shapes = tuple(found for found in shapes if found.name in ("number", "points"))
-    return _features(_matched(shapes, text, start, language), text, language)
+    is_quoted = text.count('"', max(0, start - 80), start) % 2  # which that sign ends, and says no inches
+    found = [p for p in _matched(shapes, text, start, language) if not (is_quoted and text[p.stop - 1] == '"')]
+    return _features(found, text, language)
 
 
 def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
@@ -173,6 +183,9 @@ def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
     found: list[Proposal] = []
     if word in language.first_words:
         found += _shorts(text, start, language)
+    if not found and word.lower() in language.truncated and _GOES_ON.match(text, m.end()):
+        own = ["s=truncated", f"w={word}"]
+        found.append(Proposal(m.end() + 1, own, [SpokenForm(("truncated",), language.truncated[word.lower()])]))
     if word[0] in "IVXLCDM" and word.rstrip("er").isupper() and not text[start - 1 : start].isdecimal():
         found += _matched(_NUMERAL, text, start, language)
     is_dated = _AFTER_A_DAY.search(text[max(0, start - 6) : start]) or _BEFORE_A_YEAR.match(text, m.end())
@@ -214,7 +227,8 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
 
 
 _WORD = re.compile(r"[^\W\d_]+")
-_NUMBERED = re.compile(r"\.?\s?[\dIVX]")
+_GOES_ON = re.compile(r"\.(?:[,;:)]|\s[a-zà-ÿ\d])")  # a dot that ends no sentence
+_NUMBERED = re.compile(r"\.?\s?(?:\d|[IVX]+(?!\w))")
 
 
 @cache
@@ -233,9 +247,10 @@ def _suffixed(text: str, m: re.Match[str], language: Language) -> tuple[int, lis
 
 
 def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
-    around = text[max(0, start - 2) : start + 4]
     character, behind, ahead = text[start], text[start + 1 : start + 2], text[start - 1 : start] if start else ""
-    if not any(map(str.isalnum, around)):
+    if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
+        return []
+    if not any(map(str.isalnum, text[max(0, start - 2) : start + 4])):
         return []
     if (
         character == "-"
@@ -245,16 +260,18 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         return []
     if character == "-" and ahead.isdecimal() and text.startswith((" bis ", " und ", " oder "), start + 1):
         return []
-    is_between_words = not any(map(str.isdecimal, around))
-    if character in "-–−" and (behind.isalpha() or (is_between_words and character != "−")):
+    if character in "-–−" and (
+        behind.isalpha()
+        or (character != "−" and not any(map(str.isdecimal, text[max(0, start - 2) : start + 6])))  # between words
+    ):
         day = _DAY_AHEAD.search(text[max(0, start - 14) : start])
-        if not day or day[1].lower() not in _days(language):
+        if not (day and day[1].lower() in _days(language)) and not _NUMERALS.match(text, max(0, start - 2)):
             return []
     if character == "/" and ahead.isdecimal() and behind.isupper():  # 12/A
         return []
-    if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
-        return []
-    found = [*_matched(_shapes(language).at(text, start), text, start, language), *_shorts(text, start, language)]
+    found = _matched(_shapes(language).at(text, start), text, start, language)
+    if character in language.first_signs:
+        found += _shorts(text, start, language)
     if found and not any(proposal.readings[0].said is None for proposal in found):
         found.insert(0, Proposal(start + 1, found[0].own, [SpokenForm(("sign",), None)]))
     return _features(found, text, language)
