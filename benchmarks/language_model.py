@@ -73,7 +73,7 @@ def hear(asr: Recognizer, utterances: list[Utterance], snr: float) -> Emissions:
     start = time.process_time()
     scores = [transcript.log_probs_SV for transcript in asr.transcribe(recordings, keep_log_probs=True)]
     milliseconds = 1000 * (time.process_time() - start) / len(utterances)
-    found = [score for score in scores if score is not None]
+    found = [torch.from_numpy(score) for score in scores if score is not None]
     log_probs_BSV = torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
     frames_B = torch.tensor([len(score) for score in found])
     return Emissions([u.text for u in utterances], log_probs_BSV, frames_B, milliseconds)

@@ -4,7 +4,6 @@ Manifests, file lists and corpus folders of every format are taken. Run by torch
 none is counted twice or missing. What cannot be read is named in one line each and makes the exit status 1.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from common.devices import distributed
 from common.devices.precision import InferencePrecision
 from common.recognition.decoding import DecodingOptions
 from common.recognition.output import writing
-from common.recognition.scoring import Evaluation, EvaluationError, report
+from common.recognition.scoring import Evaluation, EvaluationError, ScoringConfig, report
 from common.recognition.spelled import spelled
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
@@ -37,7 +36,7 @@ from fastconformer.transducer.decoder import check_labels
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
+class EvaluationConfig(ScoringConfig):
     """Which model to evaluate on what."""
 
     USUAL: ClassVar = {
@@ -48,19 +47,11 @@ class EvaluationConfig:
     }
     model: Annotated[Path, Positional, arg(metavar="MODEL")]
     """Model: a .nemo archive, a folder of transformers, a checkpoint of this repository, or a name of the hub."""
-    manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
-    """Manifests, file lists or corpus folders with transcripts."""
-    root: Path | None = None
-    """Folder that relative paths in manifests start from; by default that of the manifest."""
-    max_seconds: float = math.inf
-    """Longest utterance, in seconds; longer ones are left out."""
     normalize_text: bool = True
     """Whether words are compared in lower case without punctuation, as `language` says, or as they are."""
     language: Language = "english"
     """Language of the texts that are compared. english: numbers and symbols are spelled out; none: letters stay. Where
     utterances have a target_lang, that counts: English texts are compared as English, others by their letters."""
-    hypotheses: Path | None = None
-    """File for one JSON object per utterance: id, reference, hypothesis."""
     head: Head = "auto"
     """Head that decodes in hybrid models: transducer, attention or ctc; by default not ctc."""
     source_language: str | None = None
@@ -78,23 +69,12 @@ class EvaluationConfig:
     """Share of a CTC head in the scores of the transcripts that a beam has found."""
     max_symbols: int = 10
     """Most pieces that a transducer emits at one frame."""
-    ema: bool | None = None
-    """Whether the averaged weights of our checkpoints are used. Default: where there are any."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda or cuda:N."""
     precision: InferencePrecision = "fp32"
     """Arithmetic of the encoder, and of decoders' matrices on a GPU; all else is fp32. int8: on a CPU alone, fastest
     with AVX-512 VNNI."""
-    batch_size: int = 16
-    """Utterances per process recognised at once."""
-    workers: int = 2
-    """Loader processes per process; 0 loads in the process itself."""
 
     def __post_init__(self) -> None:
-        if not self.manifests:
-            raise ValueError("nothing to evaluate on; name manifests or corpus folders after the model")
-        if self.batch_size < 1 or self.workers < 0:
-            raise ValueError(f"batch_size = {self.batch_size}, workers = {self.workers}: expected above 0, at least 0")
+        super().__post_init__()
         check_labels(self.max_symbols)
 
     @property

@@ -100,14 +100,7 @@ def words_in(
         Letter("", frame, frame + max(1, duration), sure)
         for frame, duration, sure in zip(hypothesis.frames, durations, confidence, strict=True)
     ]
-    return words_of_pieces(
-        pieces,
-        hypothesis.tokens,
-        spans,
-        cuts=recording.cuts,
-        seconds_per_frame=seconds_per_frame,
-        seconds=recording.seconds,
-    )
+    return words_of_pieces(pieces, hypothesis.tokens, spans, recording, seconds_per_frame=seconds_per_frame)
 
 
 def transcript_of(

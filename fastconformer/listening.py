@@ -13,7 +13,6 @@ from common.audio.silence import Keep
 from common.convolution import owned
 from common.devices.precision import InferencePrecision, float32_math
 from common.features import Features, LogMel, LogMelConfig
-from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_heard
 from common.text.pieces import Pieces
 from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.fused import cast, fuse
@@ -91,6 +90,3 @@ class Listener:
             other = "transducer" if self.model.attention is None else "attention decoder"
             raise ValueError(f"this model has no CTC head: decode with its {other}")
         return self.model.ctc(encoded_BSC.to(self.device)).log_softmax(-1)
-
-    def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)

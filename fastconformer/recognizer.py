@@ -23,7 +23,7 @@ from common.devices.precision import InferencePrecision
 from common.features import LogMel, LogMelConfig
 from common.recognition.cutting.chunks import AudioChunk
 from common.recognition.cutting.tensors import padded, side_by_side
-from common.recognition.decoding import DecodingOptions
+from common.recognition.decoding import DecodingOptions, gives
 from common.recognition.output.transcripts import Transcript, Word
 from common.recognition.recognizer import OnError
 from common.recognition.sources.recordings import Recording, Source, read_ahead
@@ -162,7 +162,7 @@ class Recognizer(Listener):
             chunk_seconds=chunk_seconds, left_seconds=left_seconds, right_seconds=right_seconds,
             whole_seconds=whole_seconds,
         )  # fmt: skip
-        given = read_ahead(recordings, self._read, on_error=on_error)
+        given = read_ahead(recordings, self.sample_rate, keep=self.keep, on_error=on_error)
         if hot_words is not None:
             decoder = decoder or self.decoder()
             given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
@@ -269,10 +269,7 @@ class Recognizer(Listener):
         return whole_chunks(chunk_seconds, *context_seconds, seconds_per_frame=self.seconds_per_frame, step=step)
 
     def _transcript(self, recording: Recording, hypothesis: PieceHypothesis, is_nan: bool) -> Transcript:
-        error = recording.failure
-        if is_nan:
-            advice = "take bf16 or fp32" if self.precision == "fp16" else "its weights are damaged"
-            error = f"{recording.name}: the network gives NaN in {self.precision}; {advice}"
+        error = f"{recording.name}: {gives('NaN', self.precision)}" if is_nan else recording.failure
         return transcript_of(recording, hypothesis, self.words, seconds_per_frame=self.seconds_per_frame, error=error)
 
     def words(self, hypothesis: PieceHypothesis, recording: Recording) -> list[Word]:

@@ -4,7 +4,6 @@ Manifests, file lists and corpus folders of every format are taken. Run by torch
 none is counted twice or missing. What cannot be read is named in one line each and makes the exit status 1.
 """
 
-import math
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from common.data.manifest import ManifestError
 from common.devices import distributed
 from common.devices.precision import InferencePrecision
 from common.recognition.output import writing
-from common.recognition.scoring import EvaluationError, report
+from common.recognition.scoring import EvaluationError, ScoringConfig, report
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from jasper import data
@@ -28,40 +27,18 @@ from jasper.training.validation import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
+class EvaluationConfig(ScoringConfig):
     """Which model to evaluate on what."""
 
-    checkpoint: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
+    model: Annotated[Path, Positional, arg(metavar="CHECKPOINT")]
     """Model: a checkpoint of this repository or of DeepLearningExamples' Jasper or QuartzNet, NeMo's .nemo, or a name
     of the Hugging Face hub."""
-    manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
-    """Manifests, file lists or corpus folders with transcripts."""
-    root: Path | None = None
-    """Folder that relative paths in manifests start from; by default that of the manifest."""
-    max_seconds: float = math.inf
-    """Longest utterance, in seconds; longer ones are left out."""
     language: Language | None = None
     """Language of the references, as data.language of training; by default what the checkpoint says."""
-    hypotheses: Path | None = None
-    """File for one JSON object per utterance: id, reference, hypothesis."""
     config: Path | None = None
     """Configuration (TOML) in place of the one in the checkpoint, or of what its weights show."""
-    ema: bool | None = None
-    """Whether averaged weights are used; by default where there are any."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda or cuda:N."""
     precision: InferencePrecision = "fp32"
     """Arithmetic of the network; features are always fp32. int8: on a CPU alone, fastest with AVX-512 VNNI."""
-    batch_size: int = 16
-    """Utterances per process recognised at once."""
-    workers: int = 2
-    """Loader processes per process; 0 loads in the process itself."""
-
-    def __post_init__(self) -> None:
-        if not self.manifests:
-            raise ValueError("nothing to evaluate on; name manifests or corpus folders after the checkpoint")
-        if self.batch_size < 1 or self.workers < 0:
-            raise ValueError(f"batch_size = {self.batch_size}, workers = {self.workers}: expected above 0, at least 0")
 
 
 def main(cfg: EvaluationConfig) -> int:
@@ -70,9 +47,9 @@ def main(cfg: EvaluationConfig) -> int:
     Raises ConfigError, CheckpointError and ManifestError.
     """
     with distributed.start(cfg.device) as world:
-        writing.check_file(cfg.hypotheses, (cfg.checkpoint, cfg.config, *cfg.manifests))
+        writing.check_file(cfg.hypotheses, (cfg.model, cfg.config, *cfg.manifests))
         own = config.load(Config, cfg.config) if cfg.config is not None else None
-        asr = load(cfg.checkpoint, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
+        asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
         dataset, problems = _dataset(asr, cfg)
         result = evaluate(
             asr.model,

@@ -19,12 +19,13 @@ from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import InferencePrecision, cast_for_inference, float32_math
 from common.features import Features, LogMel, LogMelConfig
 from common.recognition.cutting.chunks import AudioChunk, chunks
-from common.recognition.cutting.tensors import in_batches, padded, transcripts
-from common.recognition.decoding import CTCDecoder, DecodingOptions
+from common.recognition.cutting.tensors import in_batches, padded
+from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
 from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError, SpeechRecognizer
-from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
+from common.recognition.sources.recordings import Source, read_ahead
 from common.runs import checkpoint
+from common.threads import cores
 from jasper import data
 from jasper.checkpoints import reading
 from jasper.config import Config
@@ -116,9 +117,8 @@ class Recognizer(SpeechRecognizer):
         name; by default the best path. With on_error="skip" one that cannot be read gives a transcript with `error`
         set; otherwise its AudioError is raised. Memory holds only the recordings of a few batches.
         """
-        read_in = read_ahead(recordings, self._read, on_error=on_error)
         found = in_batches(
-            read_in,
+            read_ahead(recordings, self.sample_rate, keep=self.keep, on_error=on_error),
             lambda samples: self.cut(samples, chunk_seconds),
             self.log_probs,
             batch_size=batch_size,
@@ -130,11 +130,9 @@ class Recognizer(SpeechRecognizer):
             decoder or self.decoder(),
             seconds_per_frame=seconds,
             precision=self.precision,
+            threads=cores(),
             keep_log_probs=keep_log_probs,
         )
-
-    def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def cut(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks of equal length, each with all the context that its frames depend on if that fits.

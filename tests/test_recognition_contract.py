@@ -262,7 +262,7 @@ def test_log_probs_are_saved_with_the_times_of_their_frames_and_their_labels(kin
     infer(*files, "--save_logits", tmp_path / "logits")
     for file, expected in zip(files, asr.transcribe(files, keep_log_probs=True), strict=True):
         saved = np.load(tmp_path / "logits" / f"{file.stem}.npz")
-        torch.testing.assert_close(torch.from_numpy(saved["log_probs"]), expected.log_probs_SV, atol=1e-5, rtol=0)
+        np.testing.assert_allclose(saved["log_probs"], expected.log_probs_SV, atol=1e-5, rtol=0)
         np.testing.assert_allclose(saved["times"], np.arange(len(expected.log_probs_SV)) * 0.02)
         assert len(saved["labels"]) + (kind == "jasper") == expected.log_probs_SV.shape[1]  # its blank has no name
         assert "a" in saved["labels"] or "A" in saved["labels"]

@@ -20,7 +20,7 @@ from common.benchmark import RESULTS
 from common.recognition.metrics import word_errors
 from common.recognition.output.writing import tell
 from common.recognition.sources.inputs import find_recordings
-from common.recognition.sources.recordings import read_ahead, read_heard
+from common.recognition.sources.recordings import read_ahead
 from common.text.language import Language, Spelling
 from trt.facts import ModelError
 from trt.quantisation.reduced import noisy
@@ -69,7 +69,7 @@ def main(cfg: AgreementConfig) -> dict[str, Any]:
     for problem in named.problems:
         tell(problem)
     items, rate = named.items[: cfg.clips], models[1].sample_rate
-    recordings = read_ahead([item.source for item in items], lambda source: read_heard(source, rate), on_error="stop")
+    recordings = read_ahead([item.source for item in items], rate, on_error="stop")
     samples = [noisy(recording.samples_N[:], cfg.noise_db, seed) for seed, recording in enumerate(recordings)]
     ours, theirs = ([transcript.text for transcript in model.stream(samples)] for model in models)
     count = word_errors(theirs, ours)

@@ -16,14 +16,15 @@ from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.recognition.cutting.chunks import AudioChunk, chunks
-from common.recognition.cutting.tensors import in_batches, padded, transcripts
-from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite
+from common.recognition.cutting.tensors import in_batches, padded
+from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
 from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError, SpeechRecognizer
-from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, heard, read, read_ahead
+from common.recognition.sources.recordings import Source, read_ahead
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
 from common.text.vocabulary import is_special
+from common.threads import cores
 from wav2vec2.checkpoints import reading
 from wav2vec2.checkpoints.loading import Model, build
 from wav2vec2.corpus.letters import Letters
@@ -151,9 +152,8 @@ class Recognizer(SpeechRecognizer):
         for a model without a CTC head, ValueError for a batch or chunks of no length.
         """
         decoder = decoder or self.decoder()
-        read_in = map(heard, read_ahead(recordings, self._read, on_error=on_error))
         found = in_batches(
-            read_in,
+            read_ahead(recordings, SAMPLE_RATE, shortest=self.config.shortest_audio, on_error=on_error),
             lambda samples: self.cut(samples, chunk_seconds, stride_seconds),
             lambda samples: self.logits(*padded(samples, self.device)).logits_BSV.float().log_softmax(2),
             batch_size=batch_size,
@@ -162,8 +162,9 @@ class Recognizer(SpeechRecognizer):
 
         seconds = self.config.samples_per_frame / SAMPLE_RATE
         yield from transcripts(
-            found, decoder, seconds_per_frame=seconds, precision=self.precision, keep_log_probs=keep_log_probs
-        )
+            found, decoder, seconds_per_frame=seconds, precision=self.precision, threads=cores(),
+            keep_log_probs=keep_log_probs,
+        )  # fmt: skip
 
     def represent(
         self,
@@ -180,7 +181,7 @@ class Recognizer(SpeechRecognizer):
         What the network makes infinite or NaN is an `error` of its recording in any case.
         """
         found = in_batches(
-            read_ahead(recordings, self._read, on_error=on_error),
+            read_ahead(recordings, SAMPLE_RATE, shortest=self.config.shortest_audio, on_error=on_error, silence=True),
             lambda samples: self.cut(samples, chunk_seconds, stride_seconds),
             lambda samples: self.encode(*padded(samples, self.device), layers=layers).x_BSC.float(),
             batch_size=batch_size,
@@ -190,15 +191,6 @@ class Recognizer(SpeechRecognizer):
             x_SC = torch.cat([torch.zeros(0, self.config.dim), *parts])
             error = recording.failure or not_finite(recording.name, x_SC, self.precision)
             yield Represented(recording.name, x_SC, recording.seconds, error)
-
-    def _read(self, source: Source) -> Recording:
-        recording = read(source, SAMPLE_RATE, long_seconds=LONG_SECONDS)
-        if len(recording.samples_N) < self.config.shortest_audio:
-            raise AudioError(
-                f"{recording.name}: {len(recording.samples_N)} samples at {SAMPLE_RATE} Hz are too few; the model "
-                f"needs {self.config.shortest_audio} for its first frame"
-            )
-        return recording
 
     def cut(self, samples: int, chunk_seconds: float, stride_seconds: float) -> list[AudioChunk]:
         """So many samples in chunks; those of an hourglass start where one of its shortened frames does."""

@@ -139,30 +139,26 @@ class Pauses:
 
     def __call__(self, blocks: Iterable[np.ndarray]) -> np.ndarray:
         """The samples [K, 2] to keep of these blocks of all."""
-        return _without_pauses(blocks, sample_rate=self.sample_rate, longest=self.longest, top_db=self.top_db)
-
-
-def _without_pauses(blocks: Iterable[np.ndarray], *, sample_rate: int, longest: float, top_db: float) -> np.ndarray:
-    frame = sample_rate // FRAMES_PER_SECOND
-    energy_T, rest = energies(blocks, frame)
-    if len(rest):
-        energy_T = np.append(energy_T, rest @ rest * frame / len(rest))
-    level_T = decibels(energy_T / frame)
-    lasting_T = sliding_minimum(level_T, SOUND_FRAMES)
-    slope_T = np.arange(len(lasting_T)) * (DECAY_DB / FRAMES_PER_SECOND)
-    after_T = np.maximum.accumulate(lasting_T + slope_T) - slope_T
-    before_T = np.maximum.accumulate(lasting_T[::-1] + slope_T)[::-1] - slope_T[::-1]
-    loudest_T = np.maximum(np.maximum(after_T, before_T), lasting_T.max(initial=-np.inf) - MOST_DECAY_DB)
-    is_faint_T = level_T < lasting_T.max(initial=-np.inf) - STEADY_BELOW_DB
-    is_pause_T = (level_T < loudest_T - top_db) | (_is_steady(level_T) & is_faint_T)
-    pauses_P2, silences_P2 = _runs(is_pause_T), _runs(level_T < loudest_T - SILENT_DB)
-    side, frames = side_frames(longest), len(level_T)
-    is_kept_T = np.ones(frames, bool)
-    for first, end in pauses_P2:
-        is_kept_T[first + side if first else 0 : max(0, end - side) if end < frames else end] = False
-    for first, end in silences_P2:
-        is_kept_T[first:end] &= not (first == 0 or end == frames or end - first > SILENT_FRAMES)
-    return _runs(is_kept_T) * frame if frames else np.zeros((1, 2), np.int64)
+        frame = self.sample_rate // FRAMES_PER_SECOND
+        energy_T, rest = energies(blocks, frame)
+        if len(rest):
+            energy_T = np.append(energy_T, rest @ rest * frame / len(rest))
+        level_T = decibels(energy_T / frame)
+        lasting_T = sliding_minimum(level_T, SOUND_FRAMES)
+        slope_T = np.arange(len(lasting_T)) * (DECAY_DB / FRAMES_PER_SECOND)
+        after_T = np.maximum.accumulate(lasting_T + slope_T) - slope_T
+        before_T = np.maximum.accumulate(lasting_T[::-1] + slope_T)[::-1] - slope_T[::-1]
+        loudest_T = np.maximum(np.maximum(after_T, before_T), lasting_T.max(initial=-np.inf) - MOST_DECAY_DB)
+        is_faint_T = level_T < lasting_T.max(initial=-np.inf) - STEADY_BELOW_DB
+        is_pause_T = (level_T < loudest_T - self.top_db) | (_is_steady(level_T) & is_faint_T)
+        pauses_P2, silences_P2 = _runs(is_pause_T), _runs(level_T < loudest_T - SILENT_DB)
+        side, frames = side_frames(self.longest), len(level_T)
+        is_kept_T = np.ones(frames, bool)
+        for first, end in pauses_P2:
+            is_kept_T[first + side if first else 0 : max(0, end - side) if end < frames else end] = False
+        for first, end in silences_P2:
+            is_kept_T[first:end] &= not (first == 0 or end == frames or end - first > SILENT_FRAMES)
+        return _runs(is_kept_T) * frame if frames else np.zeros((1, 2), np.int64)
 
 
 def _runs(is_T: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import ctc
 from common.ahead import in_threads
 from common.config import ConfigError
 from common.recognition.output.joining import Joined, Part
-from common.recognition.output.transcripts import Letter, Reading, Transcript, transcript_of, words_in
+from common.recognition.output.transcripts import Letter, Reading, Transcript, transcript_of, words_of
 from common.recognition.sources.recordings import Recording
 from common.text.vocabulary import is_special
 from ctc.language_models.arpa import ArpaError
@@ -378,8 +378,8 @@ class _Reading:
         self.error = ""
         self.kept = [np.zeros((0, len(decoder.labels)), np.float32)] if keep_log_probs else None
         self.joined = decoder.joined(
-            lambda letters: words_in(
-                recording, letters, separator=decoder.separator, seconds_per_frame=seconds_per_frame
+            lambda letters: words_of(
+                letters, recording, separator=decoder.separator, seconds_per_frame=seconds_per_frame
             )
         )
 
@@ -422,5 +422,10 @@ def not_finite(name: str, x_SX: ArrayLike, precision: "InferencePrecision") -> s
     if np.isfinite(x_SX).all():
         return ""
     found = "NaN" if np.isnan(x_SX).any() else "infinity"
+    return f"{name}: {gives(found, precision)}"
+
+
+def gives(found: str, precision: "InferencePrecision") -> str:
+    """A message where the network gives what is no number."""
     advice = "take bf16 or fp32" if precision == "fp16" else "its weights are damaged"
-    return f"{name}: the network gives {found} in {precision}; {advice}"
+    return f"the network gives {found} in {precision}; {advice}"

@@ -3,13 +3,16 @@
 import bisect
 import itertools
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from torch import Tensor
+from tyro.conf import Positional, arg
 
 from common.data.batching import evaluation_batches
 from common.data.loading import AudioBatch, SpeechDataset, loader
@@ -19,6 +22,36 @@ from common.devices.precision import InferencePrecision
 from common.files.atomic import write_text
 from common.recognition.metrics import ErrorCount, character_errors, word_errors
 from common.recognition.output import writing
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringConfig:
+    """What every command that evaluates asks for."""
+
+    model: Annotated[Path, Positional, arg(metavar="MODEL")]
+    """Model."""
+    manifests: Annotated[tuple[Path, ...], Positional, arg(metavar="MANIFEST")]
+    """Manifests, file lists or corpus folders with transcripts."""
+    root: Path | None = None
+    """Folder that relative paths in manifests start from; by default that of the manifest."""
+    max_seconds: float = math.inf
+    """Longest utterance, in seconds; longer ones are left out."""
+    hypotheses: Path | None = None
+    """File for one JSON object per utterance: id, reference, hypothesis."""
+    ema: bool | None = None
+    """Whether averaged weights are used; by default where there are any."""
+    device: str = "auto"
+    """Device: auto, cpu, cuda or cuda:N."""
+    batch_size: int = 16
+    """Utterances per process recognised at once."""
+    workers: int = 2
+    """Loader processes per process; 0 loads in the process itself."""
+
+    def __post_init__(self) -> None:
+        if not self.manifests:
+            raise ValueError("nothing to evaluate on; name manifests or corpus folders after the model")
+        if self.batch_size < 1 or self.workers < 0:
+            raise ValueError(f"batch_size = {self.batch_size}, workers = {self.workers}: expected above 0, at least 0")
 
 
 class Evaluation(NamedTuple):

@@ -36,10 +36,10 @@ def test_jasper_recognises_what_it_recognises_on_the_cpu(device, tmp_path, preci
     ]
     for here, there in zip(*found, strict=True):
         if precision == "fp32":
-            assert torch.equal(here.log_probs_SV, there.log_probs_SV)
+            assert np.array_equal(here.log_probs_SV, there.log_probs_SV)
             assert here.words == there.words
         else:  # a CPU computes sums of products in float32 wherever it can
-            apart = (here.log_probs_SV - there.log_probs_SV).norm() / here.log_probs_SV.norm()
+            apart = np.linalg.norm(here.log_probs_SV - there.log_probs_SV) / np.linalg.norm(here.log_probs_SV)
             assert apart < torch.finfo(torch.bfloat16).eps
 
 

@@ -105,7 +105,7 @@ def test_a_data_set_without_one_readable_recording_has_no_rates(model, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to evaluate on; name manifests or corpus folders after the checkpoint"),
+        ([], "nothing to evaluate on; name manifests or corpus folders after the model"),
         (["m.jsonl", "--batch_size", "0"], "batch_size = 0, workers = 2: expected above 0, at least 0"),
         (["gone.jsonl"], "gone.jsonl: no such file or folder; expected a manifest"),
     ],

@@ -57,7 +57,7 @@ def test_the_documented_steps_give_what_transcribe_gives(golden, clips):
     features, frames = golden.features(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
     log_probs, frames = golden.model(features, frames)
     (transcript,) = golden.transcribe([clips[0]], keep_log_probs=True)
-    torch.testing.assert_close(log_probs[0, : frames[0]], transcript.log_probs_SV, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(log_probs[0, : frames[0]], transcript.log_probs_SV, atol=1e-5, rtol=0)
 
 
 def test_a_long_recording_in_chunks_gives_what_it_gives_at_once(golden, clips):
@@ -104,7 +104,7 @@ def test_silence_in_front_moves_the_words_by_its_length(golden, clips):
 def test_three_samples_are_one_frame(tiny):
     (transcript,) = tiny.transcribe([np.full(3, 0.1, np.float32)], keep_log_probs=True)
     assert transcript.log_probs_SV.shape == (1, 29)
-    assert transcript.log_probs_SV.isfinite().all()
+    assert np.isfinite(transcript.log_probs_SV).all()
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

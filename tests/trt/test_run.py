@@ -10,7 +10,7 @@ import torch
 import ctc
 from common import config
 from common.audio import waveform
-from common.recognition.decoding import DecodingOptions
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.output.subtitles import render
 from ctc.ngram import estimate
 from jasper.inference import InferenceConfig
@@ -21,7 +21,7 @@ from tests.trt.models import save_wav2vec2
 from trt.export import command
 from trt.facts import ModelError
 from trt.run import RunConfig, main
-from trt.runtime.recognizer import Recognizer, reading_of
+from trt.runtime.recognizer import Recognizer, spread
 from wav2vec2.recognizer import load as wav2vec2_load
 
 
@@ -165,7 +165,9 @@ def test_the_path_that_a_network_has_decoded_is_that_of_ctc():
     labels = ["a", " ", "<unk>", "<blank>"]
     logits_SV = np.random.default_rng(0).standard_normal((200, 4)).astype(np.float32)
     log_probs_SV = logits_SV - np.log(np.exp(logits_SV).sum(1, keepdims=True))
-    found = reading_of(np.stack([log_probs_SV.argmax(1), log_probs_SV.max(1)], 1), labels, 3)
+    path_SV = spread(np.stack([log_probs_SV.argmax(1), log_probs_SV.max(1)], 1), 4)
+    assert np.allclose(np.exp(path_SV).sum(1), 1, atol=3e-3)
+    (found,) = CTCDecoder(labels, blank=3)(path_SV)
     (expected,) = ctc.greedy(torch.from_numpy(log_probs_SV)[None], [200], blank=3)
     kept = [i for i, label in enumerate(expected.labels) if label != 2]
     assert [letter.text for letter in found.letters] == [labels[expected.labels[i]] for i in kept]

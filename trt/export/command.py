@@ -27,7 +27,7 @@ from common.export import ExportGraph, encoded, with_greedy
 from common.files.atomic import check_writable, written_whole
 from common.recognition.output.writing import tell
 from common.recognition.sources.inputs import find_recordings
-from common.recognition.sources.recordings import Recording, read_ahead, read_heard
+from common.recognition.sources.recordings import Recording, read_ahead
 from fastconformer import export as fastconformer_export
 from fastconformer.checkpoints.reading import read_model
 from fastpitch import export as fastpitch_export
@@ -138,7 +138,7 @@ def read_clips(cfg: ExportConfig, graph: ExportGraph) -> tuple[list[Recording], 
     for problem in problems:
         tell(problem)
     sources, keep = [item.source for item in items[: cfg.calibration_clips]], keeper_of(facts_in(graph.metadata))
-    recordings = read_ahead(sources, lambda source: read_heard(source, rate, keep=keep), on_error="stop")
+    recordings = read_ahead(sources, rate, keep=keep, on_error="stop")
     heard = [recording for recording in recordings if len(recording.samples_N)]
     if not heard:
         raise ExportError(f"{', '.join(map(str, cfg.calibration))}: no recording in which anything can be heard")

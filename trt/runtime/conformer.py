@@ -15,7 +15,7 @@ from common.recognition.cutting.chunks import padded
 from common.recognition.decoding import DecodingOptions
 from common.recognition.output.transcripts import Transcript, Word
 from common.recognition.recognizer import OnError
-from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
+from common.recognition.sources.recordings import Recording, Source, read_ahead
 from common.text.pieces import Pieces
 from common.text.vocabulary import Language
 from fastconformer.hearing.greedy import TransducerDecoding
@@ -106,7 +106,7 @@ class PieceRecognizer:
             options.chunk_seconds, options.left_seconds, options.right_seconds, seconds_per_frame=seconds, step=step
         )
         for heard in recognised(
-            read_ahead(recordings, self._read, on_error=on_error),
+            read_ahead(recordings, self.sample_rate, keep=self.keep, on_error=on_error),
             cut=lambda samples: cut(
                 samples, self.frames(samples), lengths, whole=whole, samples_per_frame=self.samples_per_frame
             ),
@@ -126,9 +126,6 @@ class PieceRecognizer:
         for _ in range(encoder["subsampling"].bit_length() - 1):
             frames = frames // 2 + 1 if encoder["causal_subsampling"] and frames else (frames + 1) // 2
         return frames
-
-    def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
     def _encode(self, samples: Sequence[np.ndarray], *, whole_rows: bool) -> np.ndarray:
         """[B, S, X]: encoder frames, or of CTC the best piece of each frame and the logarithm of its probability; those

@@ -16,7 +16,7 @@ import numpy as np
 from common import config
 from common.audio.silence import Keep
 from common.recognition.cutting.chunks import padded
-from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_heard
+from common.recognition.sources.recordings import Recording
 from common.text.vocabulary import Language
 from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep
@@ -53,13 +53,18 @@ class ExportedAttention(PromptedRecognizer):
             self._decoder = HostDecoder(
                 described, weights_in(network.path, WEIGHTS), decoder_precision, threads=threads
             )
-            self.keep: Keep | None = keeper_of(facts)
+            self._keep = keeper_of(facts)
             super().__init__(described, self.pieces)
 
     @property
     def sample_rate(self) -> int:
         """Samples a second of the arrays that it hears."""
         return self._rate
+
+    @property
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings."""
+        return self._keep
 
     @property
     def seconds_per_frame(self) -> float:
@@ -90,9 +95,6 @@ class ExportedAttention(PromptedRecognizer):
 
     def _steps(self) -> AbstractContextManager[DecoderStep]:
         return nullcontext(HostStep(self._decoder))
-
-    def _read(self, source: Source) -> Recording:
-        return read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
 
 
 def prompted_texts(heard: Sequence[Recording], content: bytes) -> list[str]:

@@ -3,24 +3,20 @@
 Shapes: B utterances or chunks, N samples, S output frames, V labels and the blank.
 """
 
-import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnxruntime
 
-from common.audio.waveform import AudioError
-from common.recognition.cutting.chunks import AudioChunk, chunks, in_batches, padded, several_at_once
-from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
-from common.recognition.output.joining import Joined
-from common.recognition.output.transcripts import Letter, Reading, Transcript, transcript_of, words_in
+from common.recognition.cutting.chunks import AudioChunk, chunks, in_batches, padded
+from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
+from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError
-from common.recognition.sources.recordings import LONG_SECONDS, Recording, Source, read_ahead, read_heard
-from common.text.vocabulary import Language, is_special
+from common.recognition.sources.recordings import Source, read_ahead
+from common.text.vocabulary import Language
 from ctc import native
 from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
 
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
 
 NEEDED = {"labels", "blank", "separator", "sample_rate", "samples_per_frame", "seconds_per_frame", "context_frames"}
 NEEDED |= {"chunk_seconds", "chunk_multiple", "shortest_samples", "trim_silence"}
-RUNS_AT_ONCE = 10_000  # of labels, whose letters become words before others are made
 DECODED_INSIDE = "gives labels, not log-probabilities; export it without --decode greedy"
 WHOLE = sys.maxsize  # as the end of a piece: all frames that the network gives
 
@@ -171,20 +166,16 @@ class Recognizer:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
 
         def run(samples: list[np.ndarray]) -> list[np.ndarray]:
-            return (self._paths if self.decodes else self.log_probs)(*padded(samples)) if samples else []
+            return (self._decoded if self.decodes else self.log_probs)(*padded(samples)) if samples else []
 
-        # ONNX Runtime takes several calls at a time; an engine has buffers of its own.
-        on_cores = partial(several_at_once, run=run, most=self.threads) if isinstance(self.network, OnnxModel) else None
         found = in_batches(
-            read_ahead(recordings, self._read, on_error=on_error),
+            read_ahead(recordings, self.sample_rate, keep=self.keep, shortest=self.shortest_samples, on_error=on_error),
             lambda samples: self._pieces(samples, seconds),
             run,
             batch_size=batch_size,
-            through=on_cores,
+            # ONNX Runtime takes several calls at a time; an engine has buffers of its own.
+            threads=self.threads if isinstance(self.network, OnnxModel) else 1,
         )
-        if self.decodes:
-            yield from itertools.starmap(self._transcript, found)
-            return
         yield from transcripts(
             found,
             decoder or self.decoder(),
@@ -194,22 +185,14 @@ class Recognizer:
             keep_log_probs=keep_log_probs,
         )
 
-    def _paths(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
-        """[S, 2] the label of every frame, and the logarithm of its probability, of what the network has decoded."""
+    def _decoded(self, audio_BN: np.ndarray, samples_B: np.ndarray) -> list[np.ndarray]:
+        """As `log_probs`, of what the network has decoded."""
         found = self.network.run(audio_BN=audio_BN, samples_B=samples_B)
-        return paths_of(found, [self._frames(int(samples)) for samples in samples_B], self.blank)
+        paths = paths_of(found, [self._frames(int(samples)) for samples in samples_B], self.blank)
+        return [spread(path_S2, len(self.labels)) for path_S2 in paths]
 
     def _frames(self, samples: int) -> int:
         return (samples - self.shortest_samples) // self.samples_per_frame + 1
-
-    def _read(self, source: Source) -> Recording:
-        recording = read_heard(source, self.sample_rate, long_seconds=LONG_SECONDS, keep=self.keep)
-        if 0 < len(recording.samples_N) < self.shortest_samples:
-            raise AudioError(
-                f"{recording.name}: {len(recording.samples_N)} samples at {self.sample_rate} Hz are too few; the model "
-                f"needs {self.shortest_samples} for its first frame"
-            )
-        return recording
 
     def _pieces(self, samples: int, chunk_seconds: float) -> list[AudioChunk]:
         if samples == 0:
@@ -227,23 +210,6 @@ class Recognizer:
                 AudioChunk(start * per_frame, after, first - start, WHOLE if end == n_frames else end - start)
             )
         return pieces
-
-    def _transcript(self, recording: Recording, parts: Iterable[np.ndarray]) -> Transcript:
-        """What the labels say that the network gives, as [S, 2]."""
-        path_S2, error = np.concatenate([np.zeros((0, 2)), *parts]), recording.failure
-        if not np.isfinite(path_S2).all():
-            error = error or not_finite(recording.name, path_S2, self.network.facts.get("precision", "fp32"))
-        joined = Joined(
-            lambda letters: words_in(
-                recording, letters, separator=self.separator, seconds_per_frame=self.seconds_per_frame
-            ),
-            separator=self.separator,
-        )
-        for first, own_S2 in () if error else stretches(path_S2):
-            joined.add([reading_of(own_S2, self.labels, self.blank, first=first)])
-        return transcript_of(
-            recording, [] if error else joined.result(), seconds_per_frame=self.seconds_per_frame, error=error
-        )
 
 
 def check_whole(network: Network) -> None:
@@ -268,20 +234,10 @@ def paths_of(found: Mapping[str, np.ndarray], frames: Sequence[int], blank: int)
     return paths
 
 
-def stretches(path_S2: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """The path in parts that end where its label changes, with the number of the first frame of each."""
-    bounds = np.flatnonzero(np.diff(path_S2[:, 0], prepend=np.nan))[::RUNS_AT_ONCE]
-    for first, end in itertools.pairwise([*bounds.tolist(), len(path_S2)]):
-        yield first, path_S2[first:end]
-
-
-def reading_of(path_S2: np.ndarray, labels: Sequence[str], blank: int, *, first: int = 0) -> Reading:
-    """The letters of a path whose first frame is number `first`."""
-    best_S, score_S = path_S2[:, 0].astype(int), path_S2[:, 1]
-    starts = np.flatnonzero(np.diff(best_S, prepend=-1))
-    letters = [
-        Letter(labels[best_S[start]], first + int(start), first + int(end), float(np.exp(score_S[start:end].mean())))
-        for start, end in zip(starts, [*starts[1:], len(best_S)], strict=True)
-        if best_S[start] != blank and not is_special(labels[best_S[start]])
-    ]
-    return Reading(letters, float(score_S.sum()))
+def spread(path_S2: np.ndarray, labels: int) -> np.ndarray:
+    """Log-probabilities [S, V] of so many labels: of a path's as it says; the others share what that leaves."""
+    best_S, log_prob_S = path_S2[:, 0].astype(int), path_S2[:, 1]
+    others_S = np.log(np.maximum(-np.expm1(log_prob_S), 1e-30) / (labels - 1))
+    log_probs_SV = np.repeat(np.minimum(others_S, log_prob_S - 1e-3)[:, None], labels, axis=1)
+    log_probs_SV[np.arange(len(best_S)), best_S] = log_prob_S
+    return log_probs_SV.astype(np.float32)

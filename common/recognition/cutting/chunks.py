@@ -8,6 +8,7 @@ Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -105,27 +106,27 @@ def in_batches(
     batch_size: int,
     long_batch_size: int = 1,
     most_samples: int | None = None,
-    through: Callable[[Iterable[Batch]], Iterator[tuple[Batch, Iterable[Frames]]]] | None = None,
+    threads: int = 1,
+    sharing: Callable[[int], AbstractContextManager[Any]] = nullcontext,
 ) -> Iterator[tuple[Recording, Iterable[Frames]]]:
     """Every recording with its frames [S, X] in parts, none where it has no pieces, in order.
 
     `split` cuts so many samples of a recording, `run` makes [S, X] of the samples of each of B pieces, none of none.
-    What `run` gives is iterated over when it was called for the next batch; `through` gives what `run` makes of the
-    batches, in their order, by another way, such as several at a time. Memory holds the recordings of a window, enough
-    for batches of similar lengths, of the next one, that a thread reads meanwhile, and those that `through` is ahead.
-    Of a `LongSound`, which is a window of its own, memory holds two batches of `long_batch_size` pieces: its parts come
-    while they are iterated over, which must be done before the next recording is asked for. With `most_samples` a batch
-    of several pieces has no more than so many. Raises ValueError for a batch_size below 1.
+    What `run` gives is iterated over when it was called for the next batch. So many `threads` call it where a window
+    has several batches, each inside of `sharing`, which is told its part of them. Memory holds the recordings of a
+    window, enough for batches of similar lengths, of the next one, that a thread reads meanwhile, and those that the
+    threads are ahead. Of a `LongSound`, which is a window of its own, memory holds two batches of `long_batch_size`
+    pieces: its parts come while they are iterated over, which must be done before the next recording is asked for. With
+    `most_samples` a batch of several pieces has no more than so many. Raises ValueError for a batch_size below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: expected at least 1")
-    through = through or (lambda batches: one_by_one(batches, run))
     windows: Iterable[Window] = _windows(recordings, split, WINDOW * batch_size)
     if not isinstance(recordings, list):  # which has all that a thread could fetch
         windows = one_ahead(windows)
     for is_long, some in itertools.groupby(windows, lambda window: isinstance(window[0][0].samples_N, LongSound)):
         if not is_long:
-            yield from _of_windows(through(_batches(some, batch_size, most_samples)))
+            yield from _of_windows(_run(_batches(some, batch_size, most_samples), run, threads, sharing))
             continue
         for ((recording, pieces),) in some:
             yield recording, _of_long(cast(LongSound, recording.samples_N), pieces, run, long_batch_size)
@@ -200,7 +201,7 @@ def _batches(windows: Iterable[Window], batch_size: int, most_samples: int | Non
             yield Batch(window, numbers, [piece for piece, _ in own], samples, len(plan), i == len(plan) - 1)
 
 
-def one_by_one(
+def _one_by_one(
     batches: Iterable[Batch], run: Callable[[list[np.ndarray]], Iterable[Frames]]
 ) -> Iterator[tuple[Batch, Iterable[Frames]]]:
     """What `run` gives of the batches, each when the next one of its window was begun."""
@@ -213,25 +214,22 @@ def one_by_one(
             yield found
 
 
-def several_at_once(
+def _run(
     batches: Iterable[Batch],
     run: Callable[[list[np.ndarray]], Iterable[Frames]],
-    *,
-    most: int,
-    shared: Callable[[Batch], Iterable[Frames]] | None = None,
+    threads: int,
+    sharing: Callable[[int], AbstractContextManager[Any]],
 ) -> Iterator[tuple[Batch, Iterable[Frames]]]:
-    """What `run` gives of the batches, in order: by `most` threads, where a window has several; one alone by this one.
-
-    `shared` is what the threads call in its place.
-    """
-    most = min(most, WINDOW)
+    """What `run` gives of the batches, in order; one that is alone in its window is of this thread."""
+    most = min(threads, WINDOW)
 
     def one(batch: Batch) -> tuple[Batch, Iterable[Frames]]:
-        return batch, run(batch.samples) if shared is None else shared(batch)
+        with sharing(threads // min(most, batch.of_window)):
+            return batch, run(batch.samples)
 
     for is_alone, some in itertools.groupby(batches, lambda batch: min(most, batch.of_window) == 1):
         if is_alone:
-            yield from one_by_one(some, run)
+            yield from _one_by_one(some, run)
         else:
             yield from in_threads(some, one, threads=most)
 

@@ -1,4 +1,4 @@
-"""Chunks of recordings as tensors; batches of them through a network; what it gives decoded.
+"""Chunks of recordings as tensors, and batches of them through a network.
 
 Shapes: B chunks, N samples, S frames, X whatever a network gives for a frame.
 """
@@ -12,12 +12,8 @@ from torch import Tensor
 
 from common.ahead import in_threads
 from common.devices.host_copy import HostCopy
-from common.devices.precision import InferencePrecision
-from common.recognition import decoding
 from common.recognition.cutting import chunks
-from common.recognition.cutting.chunks import WINDOW, AudioChunk, Batch, several_at_once
-from common.recognition.decoding import CTCDecoder
-from common.recognition.output.transcripts import Transcript
+from common.recognition.cutting.chunks import WINDOW, AudioChunk
 from common.recognition.sources.recordings import Recording
 from common.threads import cores, torch_threads
 
@@ -44,57 +40,16 @@ def in_batches(
     together up to CPU_SAMPLES: long ones at once are slower there, and take as many times the memory.
     """
     on_cpu = device is None or device.type == "cpu"
-
-    def rows(samples: list[np.ndarray]) -> Iterator[Tensor]:
-        return _rows(HostCopy(run(samples))) if samples else iter(())
-
     return chunks.in_batches(
         recordings,
         split,
-        rows,
+        lambda samples: _rows(HostCopy(run(samples))) if samples else iter(()),
         batch_size=batch_size,
         long_batch_size=1 if on_cpu else batch_size,
         most_samples=CPU_SAMPLES if on_cpu else None,
-        through=_side_by_side(rows) if on_cpu else None,
+        threads=cores() if on_cpu else 1,
+        sharing=torch_threads,
     )
-
-
-def _side_by_side(
-    run: Callable[[list[np.ndarray]], Iterable[Tensor]],
-) -> Callable[[Iterable[Batch]], Iterator[tuple[Batch, Iterable[Tensor]]]]:
-    """What gives the results of batches in their order, and shares the cores between those of a window."""
-
-    def through(batches: Iterable[Batch]) -> Iterator[tuple[Batch, Iterable[Tensor]]]:
-        all_cores = cores()
-
-        def shared(batch: Batch) -> Iterable[Tensor]:
-            with torch_threads(all_cores // min(all_cores, batch.of_window, WINDOW)):
-                return run(batch.samples)
-
-        yield from several_at_once(batches, run, most=all_cores, shared=shared)
-
-    return through
-
-
-def transcripts(
-    found: Iterable[tuple[Recording, Iterable[Tensor]]],
-    decoder: CTCDecoder,
-    *,
-    seconds_per_frame: float,
-    precision: InferencePrecision,
-    keep_log_probs: bool = False,
-) -> Iterator[Transcript]:
-    """As `decoding.transcripts`, by as many threads as torch has; log-probabilities that are kept are a tensor."""
-    for transcript in decoding.transcripts(
-        found,
-        decoder,
-        seconds_per_frame=seconds_per_frame,
-        precision=precision,
-        threads=cores(),
-        keep_log_probs=keep_log_probs,
-    ):
-        kept_SV = transcript.log_probs_SV
-        yield transcript if kept_SV is None else transcript._replace(log_probs_SV=torch.as_tensor(kept_SV))
 
 
 def side_by_side(work: Callable[[Given], Made], items: Sequence[Given]) -> Iterator[Made]:

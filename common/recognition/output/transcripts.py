@@ -6,16 +6,13 @@ Shapes: S frames, V labels.
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from common.audio.silence import Cut, in_recording
 from common.recognition.sources.recordings import Recording
 from common.text.pieces import Pieces, is_spaceless, is_spoken, word_groups
-
-if TYPE_CHECKING:  # runtimes without torch write transcripts too
-    import numpy as np
-    from torch import Tensor
-
 
 SPACE_SECONDS = 0.08
 """How long before a word's first letter the space before it may begin the word: a space may be anywhere in a pause."""
@@ -70,7 +67,7 @@ class Transcript(NamedTuple):
     words: list[Word]
     seconds: float
     error: str = ""
-    log_probs_SV: "Tensor | np.ndarray | None" = None
+    log_probs_SV: np.ndarray | None = None
     cuts: tuple[Cut, ...] = ()
     """Where silence of the recording was cut out."""
     seconds_per_frame: float = 0.0
@@ -124,7 +121,7 @@ def transcript_of(
     *,
     seconds_per_frame: float,
     error: str = "",
-    log_probs_SV: "Tensor | np.ndarray | None" = None,
+    log_probs_SV: np.ndarray | None = None,
 ) -> Transcript:
     """What `readings`, the words and the score of each, best first, say in the recording."""
     alternatives = [
@@ -133,26 +130,13 @@ def transcript_of(
     return best_of(recording, alternatives, seconds_per_frame=seconds_per_frame, error=error, log_probs_SV=log_probs_SV)
 
 
-def words_in(
-    recording: Recording, letters: Iterable[Letter], *, separator: str, seconds_per_frame: float
-) -> list[Word]:
-    """The words that these letters of a recording spell."""
-    return words_of(
-        letters,
-        separator=separator,
-        cuts=recording.cuts,
-        seconds_per_frame=seconds_per_frame,
-        seconds=recording.seconds,
-    )
-
-
 def best_of(
     recording: Recording,
     alternatives: Sequence[Alternative],
     *,
     seconds_per_frame: float,
     error: str = "",
-    log_probs_SV: "Tensor | np.ndarray | None" = None,
+    log_probs_SV: np.ndarray | None = None,
 ) -> Transcript:
     """The first of what a recording may say, if there is any, with the others beside it."""
     best = alternatives[0] if alternatives else Alternative("", [], 0.0)
@@ -171,9 +155,9 @@ def best_of(
 
 
 def words_of(
-    letters: Iterable[Letter], *, separator: str, cuts: Sequence[Cut], seconds_per_frame: float, seconds: float
+    letters: Iterable[Letter], recording: Recording, *, separator: str, seconds_per_frame: float
 ) -> list[Word]:
-    """The words between `separator` letters, in a recording of `seconds` out of which `cuts` were made.
+    """The words between `separator` letters, with their times in the recording.
 
     Where labels are letters, a word begins with the separator before it, which a network hears where the word begins,
     and the first letter only within it; `SPACE_SECONDS` before this letter at most. Boundaries of pieces take no time.
@@ -193,9 +177,9 @@ def words_of(
             starts.append(first.start_frame)
             spelled = []
         before = letter if letter.end_frame > letter.start_frame else None
-    words = _words(groups, cuts, seconds_per_frame, seconds)
+    words = _words(groups, recording, seconds_per_frame)
     for i, (word, frame) in enumerate(zip(words, starts, strict=True)):
-        earliest = max(in_recording(cuts, frame * seconds_per_frame), word.start - SPACE_SECONDS)
+        earliest = max(in_recording(recording.cuts, frame * seconds_per_frame), word.start - SPACE_SECONDS)
         words[i] = word._replace(start=round(min(earliest, word.start), 3))
     return words
 
@@ -204,10 +188,9 @@ def words_of_pieces(
     pieces: Pieces,
     tokens: Sequence[int],
     spans: Sequence[Letter],
+    recording: Recording,
     *,
-    cuts: Sequence[Cut],
     seconds_per_frame: float,
-    seconds: float,
 ) -> list[Word]:
     """The words that recognised `tokens` spell, as `words_of`. `spans` has a letter for each of them.
 
@@ -219,16 +202,15 @@ def words_of_pieces(
         spoken = [spans[p] for p in group if is_spoken(pieces, tokens[p])]
         text = pieces.decode([tokens[p] for p in group]).strip()
         groups.append((text, spoken or [spans[p] for p in group]))
-    words = _words([group for group in groups if group[0]], cuts, seconds_per_frame, seconds)
+    words = _words([group for group in groups if group[0]], recording, seconds_per_frame)
     for i, (word, following) in enumerate(itertools.pairwise(words)):
         if following.start > word.start:
             words[i] = word._replace(end=min(word.end, following.start))
     return words
 
 
-def _words(
-    groups: Iterable[tuple[str, list[Letter]]], cuts: Sequence[Cut], seconds_per_frame: float, seconds: float
-) -> list[Word]:
+def _words(groups: Iterable[tuple[str, list[Letter]]], recording: Recording, seconds_per_frame: float) -> list[Word]:
+    cuts, seconds = recording.cuts, recording.seconds
     return [
         Word(
             text=text,

@@ -108,7 +108,7 @@ def save_log_probs(folder: Path, name: str, transcript: Transcript, labels: Sequ
     with file_in(folder, name, ".npz") as path:
         np.savez(
             path,
-            log_probs=np.asarray(transcript.log_probs_SV),
+            log_probs=transcript.log_probs_SV,
             times=np.array([transcript.time_of(frame) for frame in range(len(transcript.log_probs_SV))]),
             labels=np.array(labels),
         )

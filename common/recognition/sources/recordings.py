@@ -4,7 +4,7 @@ import array
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -106,13 +106,6 @@ def read(source: Source, sample_rate: int, *, long_seconds: float = math.inf, ke
     return Recording(name_of(source), samples_N, seconds, cuts, wanted=wanted)
 
 
-def read_heard(
-    source: Source, sample_rate: int, *, long_seconds: float = math.inf, keep: Keep | None = None
-) -> Recording:
-    """As `read`, without samples where nothing can be heard."""
-    return heard(read(source, sample_rate, long_seconds=long_seconds, keep=keep))
-
-
 def heard(recording: Recording) -> Recording:
     """The recording, without samples where nothing can be heard."""
     samples_N = recording.samples_N
@@ -121,12 +114,20 @@ def heard(recording: Recording) -> Recording:
 
 
 def read_ahead(
-    sources: Iterable[Source], read: Callable[[Source], Recording], *, on_error: Literal["stop", "skip"]
+    sources: Iterable[Source],
+    sample_rate: int,
+    *,
+    on_error: Literal["stop", "skip"],
+    keep: Keep | None = None,
+    shortest: int = 0,
+    long_seconds: float = LONG_SECONDS,
+    silence: bool = False,
 ) -> Iterable[Recording]:
     """`read` of every source, in order, by threads that are a few sources ahead; of a few arrays at once, as a list.
 
-    An AudioError of `read` is raised, or with "skip" becomes the `error` of its recording. Raises TypeError, at once,
-    for a single source.
+    Where nothing can be heard there are no samples, unless `silence` is wanted; otherwise fewer than `shortest` are an
+    AudioError, which is raised, as those of `read` are, or with "skip" becomes the `error` of its recording. Raises
+    TypeError, at once, for a single source.
     """
     given: Any = sources
     is_one = isinstance(given, str | Path | Utterance | OneChannel | np.ndarray | Bytes | dict)
@@ -136,7 +137,14 @@ def read_ahead(
 
     def tolerant(source: Source) -> Recording:
         try:
-            recording = read(source)
+            recording = read(source, sample_rate, long_seconds=long_seconds, keep=keep)
+            recording = recording if silence else heard(recording)
+            samples = len(recording.samples_N)
+            if samples < shortest and (samples or silence):
+                raise AudioError(
+                    f"{recording.name}: {samples} samples at {sample_rate} Hz are too few; the model needs {shortest} "
+                    "for its first frame"
+                )
             if isinstance(recording.samples_N, LongSound):
                 recording.samples_N.raises = on_error == "stop"
             return recording

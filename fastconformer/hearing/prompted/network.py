@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from common.audio.silence import Keep
 from common.recognition.cutting.pauses import loud_windows
-from common.recognition.sources.recordings import Recording, Source
 from common.text.pieces import word_groups
 from fastconformer.attention.config import AttentionConfig, Times
 from fastconformer.attention.joint import CtcPrefixes, JointScorer
@@ -46,6 +46,11 @@ class PromptedNetwork(ABC):
     @abstractmethod
     def sample_rate(self) -> int:
         """Samples a second of the arrays that it hears; files of any rate are resampled."""
+
+    @property
+    @abstractmethod
+    def keep(self) -> Keep | None:
+        """What cuts pauses out of recordings."""
 
     @property
     @abstractmethod
@@ -84,10 +89,6 @@ class PromptedNetwork(ABC):
     @abstractmethod
     def _steps(self) -> AbstractContextManager[DecoderStep]:
         """The network of the decoder, with room for a search, whose own it is until it is over."""
-
-    @abstractmethod
-    def _read(self, source: Source) -> Recording:
-        """A recording at the model's rate, or what is wrong with it."""
 
     def _by_aligner(self, samples: Sequence[np.ndarray]) -> CtcFrames:
         """What another model finds, that is beside this one. Raises ValueError where there is none."""

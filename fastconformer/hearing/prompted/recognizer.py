@@ -141,7 +141,7 @@ class PromptedRecognizer(PromptedNetwork):
             self._by_aligner([])  # what it lacks is told before anything is heard
         if context and self.attention.prompt == "canary":
             raise ValueError("context: the prompts of this model have no place for it")
-        given = iter(read_ahead(recordings, self._read, on_error=on_error))
+        given = iter(read_ahead(recordings, self.sample_rate, keep=self.keep, on_error=on_error))
         if hot_words is not None:
             given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
         if wanted is not None:
@@ -159,7 +159,7 @@ class PromptedRecognizer(PromptedNetwork):
         language it is that one, with probability 1; Cohere's models did not learn to tell. Raises AudioError.
         """
         found = []
-        given = iter(read_ahead(recordings, self._read, on_error="stop"))
+        given = iter(read_ahead(recordings, self.sample_rate, keep=self.keep, on_error="stop"))
         while window := list(itertools.islice(given, batch_size)):
             found += self._identified(window)
         return found

@@ -30,6 +30,8 @@ from fastconformer.attention.search import FoundText, Result
 NO_SPACES = ("ja", "zh", "th")
 TAIL_SECONDS = 0.3
 """How long after its last label a word may end."""
+UNTIMED = Recording("", np.zeros(0, np.float32), 1.0)
+"""Of words whose times are known otherwise."""
 NAN, GAP = "nan", "gap"
 """Flags of a text for which the network gave no numbers, and of one that had left out some of what is said."""
 
@@ -93,9 +95,7 @@ def words_of(part: HeardPart, pieces: PromptedPieces, seconds_per_frame: float) 
     def close(end: float | None) -> None:
         if pending:
             spans = [Letter("", 0, 1, sure[i]) for i in pending]
-            own = words_of_pieces(
-                pieces, [labels[i] for i in pending], spans, cuts=(), seconds_per_frame=1.0, seconds=1.0
-            )
+            own = words_of_pieces(pieces, [labels[i] for i in pending], spans, UNTIMED, seconds_per_frame=1.0)
             first, stop = (start, end) if start is not None and end is not None else (0.0, part.seconds)
             words.extend(
                 word._replace(start=round(part.start + first, 3), end=round(part.start + stop, 3)) for word in own

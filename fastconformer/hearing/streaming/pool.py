@@ -33,6 +33,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from common.audio.silence import Cut
+from common.recognition.decoding import gives
 from common.recognition.output.transcripts import Word, text_of
 from common.recognition.sources.recordings import Recording
 from common.text.pieces import word_groups
@@ -249,8 +250,7 @@ class Pool:
         bounds = zip(frames.encoded_BSC, frames.first, frames.end, frames.stop, strict=True)
         for session, (encoded_SC, first, _, stop) in zip(sessions, bounds, strict=True):
             if bool(encoded_SC[first:stop].isnan().any()):
-                advice = "take bf16 or fp32" if self.asr.precision == "fp16" else "its weights are damaged"
-                session.error = f"the network gives NaN in {self.asr.precision}; {advice}"
+                session.error = gives("NaN", self.asr.precision)
                 encoded_SC.zero_()
         progress = DecodingState.of([session.progress for session in sessions])
         found = self.decoded(frames.encoded_BSC, frames.first, frames.end, progress)

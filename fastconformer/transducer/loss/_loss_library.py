@@ -83,17 +83,17 @@ class TransducerLossOptions:
     """Which build of the kernel, for tests."""
 
     @property
-    def arguments(self) -> tuple[int, list[int], float, float, float]:
-        """As operators of torch take them, one after the other; `of` makes options of them."""
-        return self.blank, list(self.durations), self.sigma, self.fastemit, self.skip_below
+    def numbers(self) -> list[float]:
+        """As operators of torch take them; `of` makes options of them."""
+        return [*map(float, (self.blank, self.sigma, self.fastemit, self.skip_below, *self.durations))]
 
     @staticmethod
-    def of(
-        blank: int, durations: Sequence[int], sigma: float, fastemit: float, skip_below: float
-    ) -> "TransducerLossOptions":
-        """The options that are these `arguments`."""
+    def of(numbers: Sequence[float]) -> "TransducerLossOptions":
+        """The options that are these `numbers`."""
+        blank, sigma, fastemit, skip_below, *durations = numbers
+        steps = tuple(map(int, durations))
         return TransducerLossOptions(
-            blank=blank, durations=tuple(durations), sigma=sigma, fastemit=fastemit, skip_below=skip_below
+            blank=int(blank), durations=steps, sigma=sigma, fastemit=fastemit, skip_below=skip_below
         )
 
 

@@ -89,7 +89,7 @@ def joint_loss(
     if is_native(encoded_BTJ, shape[:3], options, "transducer.joint_loss"):
         losses_B, *_ = _joint_losses_op(
             *(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, *labels),
-            *options.arguments,
+            options.numbers,
             *(activation, dropout, torch.randint(2**62, (len(encoded_BTJ),)) if dropout else labels.frames_B),
         )
     else:
@@ -194,17 +194,13 @@ def _joint_losses_op(
     targets_BL: Tensor,
     frames_B: Tensor,
     labels_B: Tensor,
-    blank: int,
-    durations: list[int],
-    sigma: float,
-    fastemit: float,
-    skip_below: float,
+    numbers: list[float],
     activation: str,
     dropout: float,
     seeds_B: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Losses float64 [B]; then, one utterance behind the other, lattices and kept cells, and sizes [B, 2] of both."""
-    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
+    options = TransducerLossOptions.of(numbers)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     if _cuda_library.serves(encoded_BTJ):
         joints = BatchJoint(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, labels, activation, dropout, seeds_B)
@@ -251,11 +247,7 @@ def _joint_gradients_op(
     targets_BL: Tensor,
     frames_B: Tensor,
     labels_B: Tensor,
-    blank: int,
-    durations: list[int],
-    sigma: float,
-    fastemit: float,
-    skip_below: float,
+    numbers: list[float],
     activation: str,
     dropout: float,
     seeds_B: Tensor,
@@ -265,7 +257,7 @@ def _joint_gradients_op(
     sizes_B2: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the sum of the losses times `scale_B` with respect to the first four."""
-    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
+    options = TransducerLossOptions.of(numbers)
     given = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
     wide = torch.promote_types(encoded_BTJ.dtype, torch.float32)
     sums = [torch.zeros(x.shape, dtype=wide, device=x.device) for x in given]
@@ -294,15 +286,17 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.options = inputs[7:14]
-    ctx.save_for_backward(*inputs[:7], inputs[14], *output[1:])
+    *tensors, ctx.numbers, ctx.activation, ctx.dropout, seeds_B = inputs
+    ctx.save_for_backward(*tensors, seeds_B, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
 
 
 def _backward(ctx: Any, scale_B: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
     *tensors, seeds_B, lattices, cells, sizes_B2 = ctx.saved_tensors
-    gradients = _joint_gradients_op(*tensors, *ctx.options, seeds_B, scale_B, lattices, cells, sizes_B2)
-    return *gradients, *(None,) * 11
+    gradients = _joint_gradients_op(
+        *tensors, ctx.numbers, ctx.activation, ctx.dropout, seeds_B, scale_B, lattices, cells, sizes_B2
+    )
+    return *gradients, *(None,) * 7
 
 
 _joint_losses_op.register_autograd(_backward, setup_context=_save)

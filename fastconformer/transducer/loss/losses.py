@@ -116,7 +116,7 @@ def _loss(
             check_no_overlap(logits_BTUW)
             logits_BTUW = readable(logits_BTUW)
         wants_gradient = torch.is_grad_enabled() and logits_BTUW.requires_grad
-        losses_B, _ = _losses_op(logits_BTUW, *labels, *options.arguments, wants_gradient, in_place)
+        losses_B, _ = _losses_op(logits_BTUW, *labels, options.numbers, wants_gradient, in_place)
     else:
         if not torch.compiler.is_compiling() and logits_BTUW.is_cpu:
             _loss_library.check(logits_BTUW.shape, labels, options)
@@ -204,16 +204,12 @@ def _losses_op(
     targets_BL: Tensor,
     frames_B: Tensor,
     labels_B: Tensor,
-    blank: int,
-    durations: list[int],
-    sigma: float,
-    fastemit: float,
-    skip_below: float,
+    numbers: list[float],
     wants_gradient: bool,
     in_place: bool,
 ) -> tuple[Tensor, Tensor]:
     """The losses, float64 [B], and the lattices that the gradient is made of."""
-    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
+    options = TransducerLossOptions.of(numbers)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     kernels = _kernels(logits_BTUW)
     found: tuple[Tensor, Tensor] = kernels.losses(readable(logits_BTUW), labels, options, wants_gradient=wants_gradient)
@@ -233,17 +229,13 @@ def _gradient_op(
     targets_BL: Tensor,
     frames_B: Tensor,
     labels_B: Tensor,
-    blank: int,
-    durations: list[int],
-    sigma: float,
-    fastemit: float,
-    skip_below: float,
+    numbers: list[float],
     scale_B: Tensor,
     lattices: Tensor,
 ) -> Tensor:
     """The gradient of the sum of the losses times `scale_B`."""
     gradient_BTUW = gradient_like(logits_BTUW)
-    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
+    options = TransducerLossOptions.of(numbers)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     logits_BTUW = readable(logits_BTUW)
     _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
@@ -261,35 +253,30 @@ def _gradient_in_place_op(
     targets_BL: Tensor,
     frames_B: Tensor,
     labels_B: Tensor,
-    blank: int,
-    durations: list[int],
-    sigma: float,
-    fastemit: float,
-    skip_below: float,
+    numbers: list[float],
     scale_B: Tensor,
     lattices: Tensor,
 ) -> None:
     """The same, over the logits."""
-    options = TransducerLossOptions.of(blank, durations, sigma, fastemit, skip_below)
+    options = TransducerLossOptions.of(numbers)
     labels = TransducerTargets(targets_BL, frames_B, labels_B)
     _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, logits_BTUW)
 
 
 def _save_for_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors_and_options, _, ctx.in_place = inputs
-    ctx.save_for_backward(*tensors_and_options[:4], output[1])
-    ctx.options = tensors_and_options[4:]
+    *tensors, ctx.numbers, _, ctx.in_place = inputs
+    ctx.save_for_backward(*tensors, output[1])
     ctx.mark_non_differentiable(output[1])
 
 
 def _losses_backward(ctx: Any, scale_B: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     logits_BTUW, *labels, lattices = ctx.saved_tensors
-    arguments = (logits_BTUW, *labels, *ctx.options, scale_B, lattices)
+    arguments = (logits_BTUW, *labels, ctx.numbers, scale_B, lattices)
     if not ctx.in_place:
-        return _gradient_op(*arguments), *(None,) * 10
+        return _gradient_op(*arguments), *(None,) * 6
     logits_BTUW = logits_BTUW.detach()
     _gradient_in_place_op(logits_BTUW, *arguments[1:])
-    return logits_BTUW, *(None,) * 10
+    return logits_BTUW, *(None,) * 6
 
 
 _losses_op.register_autograd(_losses_backward, setup_context=_save_for_gradient)

@@ -15,6 +15,7 @@ from ctc.ngram import estimate
 
 LABELS = ("<s>", "<pad>", "</s>", "<unk>", "|", *"ETAON")
 BEAM = DecodingOptions(beam=20)
+ENDLESS = Recording("", np.zeros(0), math.inf)
 
 
 def made(options=None, labels=LABELS, *, blank=0, separator="|"):
@@ -37,8 +38,7 @@ def best(decoder, log_probs_SV):
 
 
 def text(letters, separator: str = "|") -> str:
-    place = {"cuts": (), "seconds_per_frame": 0.02, "seconds": math.inf}
-    return " ".join(word.text for word in words_of(letters, separator=separator, **place))
+    return " ".join(word.text for word in words_of(letters, ENDLESS, separator=separator, seconds_per_frame=0.02))
 
 
 @pytest.mark.parametrize("options", [DecodingOptions(), BEAM])
@@ -293,7 +293,7 @@ def test_pieces_become_words_with_their_times(style, options):
     path = [blank, labels[0], labels[0], labels[1], blank, none, labels[3], blank, blank]
     decoder = made(options, labels, blank=9, separator=" ")
     letters = best(decoder, of_labels(labels, path))
-    words = words_of(letters, separator=" ", cuts=(), seconds_per_frame=1.0, seconds=math.inf)
+    words = words_of(letters, ENDLESS, separator=" ", seconds_per_frame=1.0)
     assert [(word.text, word.start, word.end) for word in words] == [("tea", 1, 4), ("note", 6, 7)]
     assert all(word.confidence == pytest.approx(0.9, abs=1e-3) for word in words)
     between = decoder.between_words(of_labels(labels, [blank, labels[0], labels[0], labels[1], blank, labels[3]]))

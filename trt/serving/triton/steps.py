@@ -17,8 +17,8 @@ import numpy as np
 
 from common.audio.silence import Cut
 from common.recognition import decoding
-from common.recognition.output.transcripts import transcript_of, words_in
-from common.recognition.sources.recordings import Recording, read_heard
+from common.recognition.output.transcripts import transcript_of, words_of
+from common.recognition.sources.recordings import Recording, heard, read
 from trt.facts import keeper_of
 from trt.runtime.recognizer import OnnxModel
 from trt.serving.triton.transcripts import content_of, rows_of
@@ -102,7 +102,7 @@ class TritonSound(TritonStep):
         return [self._prepared(request["audio"]) for request in requests]
 
     def _prepared(self, audio_BN: np.ndarray) -> Tensors:
-        recordings = [read_heard(samples_N, self._rate, keep=self._keep) for samples_N in audio_BN]
+        recordings = [heard(read(samples_N, self._rate, keep=self._keep)) for samples_N in audio_BN]
         is_heard_B = np.array([len(recording.samples_N) > 0 for recording in recordings])
         given = zip(recordings, is_heard_B, audio_BN, strict=True)
         cuts_B = [[(0.0, 0.0), *((cut.at, cut.before) for cut in recording.cuts)] for recording in recordings]
@@ -167,14 +167,14 @@ class TritonDecoder(TritonStep):
         facts, found = self._facts, []
         log_probs_BSV, frames_B1 = (request[name] for name in self._inputs)
         rows = zip(log_probs_BSV, frames_B1, request["heard_B"], request["cuts_BK2"], strict=True)
-        for row_SV, (frames,), (heard,), cuts_K2 in rows:
+        for row_SV, (frames,), (samples,), cuts_K2 in rows:
             cuts = tuple(Cut(at, before) for at, before in cuts_K2.tolist())
-            recording = Recording("audio", np.zeros(0, np.float32), int(heard) / facts["sample_rate"], cuts)
+            recording = Recording("audio", np.zeros(0, np.float32), int(samples) / facts["sample_rate"], cuts)
             readings = []
-            if heard:
+            if samples:
                 (reading,) = self._decoder(row_SV[:frames])
                 spelled = {"separator": facts["separator"], "seconds_per_frame": facts["seconds_per_frame"]}
-                readings = [(words_in(recording, reading.letters, **spelled), reading.score)]
+                readings = [(words_of(reading.letters, recording, **spelled), reading.score)]
             transcript = transcript_of(recording, readings, seconds_per_frame=facts["seconds_per_frame"])
             found.append(content_of(transcript))
         return found

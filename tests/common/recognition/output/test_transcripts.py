@@ -1,8 +1,11 @@
+import numpy as np
+
 from common.audio.silence import Cut
 from common.recognition.output.transcripts import Letter, Transcript, Word, words_of, words_of_pieces
+from common.recognition.sources.recordings import Recording
 from common.text.pieces import Pieces
 
-PLACE = {"cuts": (Cut(0.0, 1.0),), "seconds_per_frame": 0.02, "seconds": 1.5}
+PLACE = {"recording": Recording("", np.zeros(0), 1.5, (Cut(0.0, 1.0),)), "seconds_per_frame": 0.02}
 
 
 def letters(text: str, confidence: float = 0.81) -> list[Letter]:
@@ -21,7 +24,7 @@ def test_a_word_begins_with_the_separator_before_it_unless_that_is_far_off_in_a_
     """A second was cut out of the pause after the second word, whose separator is before that."""
     spelled = [Letter("a", 2, 3, 1.0), Letter("|", 4, 5, 1.0), Letter("b", 6, 7, 1.0), Letter("|", 8, 9, 1.0)]
     spelled += [Letter("c", 11, 12, 1.0), Letter("|", 12, 13, 1.0), Letter("d", 40, 41, 1.0)]
-    place = {"cuts": (Cut(0.18, 1.0),), "seconds_per_frame": 0.02, "seconds": 2.0}
+    place = {"recording": Recording("", np.zeros(0), 2.0, (Cut(0.18, 1.0),)), "seconds_per_frame": 0.02}
     words = words_of(spelled, separator="|", **place)
     assert [word.start for word in words] == [0.04, 0.08, 1.14, 1.72]
     assert [word.end for word in words] == [0.06, 0.14, 1.24, 1.82]
@@ -52,10 +55,9 @@ def test_words_of_pieces_keep_their_punctuation_and_end_before_the_next_begins()
     pieces = Pieces(("<unk>", "▁the", "▁ca", "t", ",", "▁sat"), unknown=frozenset({0}))
     spans = [Letter("", 2, 4, 0.5), Letter("", 4, 5, 0.9), Letter("", 7, 9, 0.4), Letter("", 8, 30, 0.1),
              Letter("", 8, 9, 0.8), Letter("", 8, 40, 1.0)]  # fmt: skip
-    words = words_of_pieces(
-        pieces, [1, 2, 3, 4, 5, 5], spans, cuts=(Cut(0.0, 1.0),), seconds_per_frame=0.1, seconds=3.0
-    )
+    recording = Recording("", np.zeros(0), 3.0, (Cut(0.0, 1.0),))
+    words = words_of_pieces(pieces, [1, 2, 3, 4, 5, 5], spans, recording, seconds_per_frame=0.1)
     assert [word.text for word in words] == ["the", "cat,", "sat", "sat"]
     assert [(word.start, word.end) for word in words] == [(1.2, 1.4), (1.4, 1.8), (1.8, 1.9), (1.8, 3.0)]
     assert [word.confidence for word in words] == [0.5, 0.6, 0.8, 1.0]
-    assert words_of_pieces(pieces, [], [], cuts=(), seconds_per_frame=0.1, seconds=3.0) == []
+    assert words_of_pieces(pieces, [], [], recording, seconds_per_frame=0.1) == []

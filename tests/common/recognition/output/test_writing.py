@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from common.audio.silence import Cut
 from common.config import ConfigError
@@ -19,7 +18,7 @@ HELLO = Transcript(
     text="hello",
     words=[Word("hello", 0.5, 0.9, 1.0)],
     seconds=1.0,
-    log_probs_SV=torch.zeros(3, 2),
+    log_probs_SV=np.zeros((3, 2), np.float32),
     cuts=(Cut(0.0, 0.5),),
     seconds_per_frame=0.02,
 )

@@ -11,7 +11,7 @@ from common.audio.silence import keeper
 from common.audio.waveform import AudioError, Held
 from common.data.manifest import Utterance
 from common.recognition.sources.long_sound import LongSound
-from common.recognition.sources.recordings import Recording, read, read_ahead, read_heard
+from common.recognition.sources.recordings import Recording, heard, read, read_ahead
 
 RATE = 16_000
 
@@ -75,7 +75,7 @@ def test_silence_is_cut_as_out_of_the_whole(tmp_path: Path, silence, keep):
 
 def test_where_nothing_can_be_heard_there_are_no_samples(tmp_path: Path):
     soundfile.write(tmp_path / "a.wav", np.zeros(RATE), RATE)
-    found = read_heard(tmp_path / "a.wav", RATE, long_seconds=0.5)
+    found = heard(read(tmp_path / "a.wav", RATE, long_seconds=0.5))
     assert (len(found.samples_N), found.seconds) == (0, 1.0)
 
 
@@ -95,7 +95,7 @@ def test_what_is_wrong_with_a_long_recording_is_known_before_it_is_used(tmp_path
 def test_a_file_that_is_lost_while_it_is_used_costs_itself(tmp_path: Path, on_error):
     path = tmp_path / "a.wav"
     soundfile.write(path, noise(1.0, RATE), RATE)
-    (recording,) = read_ahead([path], lambda source: read(source, RATE, long_seconds=0.5), on_error=on_error)
+    (recording,) = read_ahead([path], RATE, long_seconds=0.5, on_error=on_error, silence=True)
     soundfile.write(path, noise(0.2, RATE), RATE)
     assert recording.failure == ""
     if on_error == "stop":

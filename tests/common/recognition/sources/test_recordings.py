@@ -100,19 +100,19 @@ def test_of_channels_that_cancel_each_other_the_loudest_is_taken(tmp_path, secon
 def test_recordings_come_in_order_and_errors_raise_or_stand_in_their_place(wav, tmp_path):
     missing = tmp_path / "missing.wav"
     sources = [wav, missing, wav]
-    found = list(read_ahead(sources, lambda source: read(source, 8_000), on_error="skip"))
+    found = list(read_ahead(sources, 8_000, on_error="skip", silence=True))
     assert [bool(recording.error) for recording in found] == [False, True, False]
     assert found[1].error == f"{missing}: no such file; expected an audio file"
     assert isinstance(found[1], Recording)
     assert len(found[1].samples_N) == 0
     with pytest.raises(AudioError, match=r"missing\.wav: no such file"):
-        list(read_ahead(sources, lambda source: read(source, 8_000), on_error="stop"))
+        list(read_ahead(sources, 8_000, on_error="stop", silence=True))
 
 
 @pytest.mark.parametrize("one", ["a.wav", Path("a.wav"), np.zeros(3)])
 def test_a_single_source_is_no_list(one):
     with pytest.raises(TypeError, match=r"^expected a list of recordings, found one \w+; put it in \[ \]$"):
-        next(read_ahead(one, lambda source: read(source, 8_000), on_error="stop"))
+        next(read_ahead(one, 8_000, on_error="stop", silence=True))
 
 
 def test_what_nobody_can_hear_is_silent():
@@ -175,7 +175,7 @@ def test_an_open_file_that_was_read_already_is_told():
 )
 def test_one_recording_is_no_list_of_them(source):
     with pytest.raises(TypeError, match=r"expected a list of recordings, found one .*; put it in \[ \]"):
-        list(read_ahead(source, lambda s: read(s, 16000), on_error="stop"))
+        list(read_ahead(source, 16000, on_error="stop", silence=True))
 
 
 @pytest.mark.parametrize("seconds", [np.inf, 0.1])
@@ -199,7 +199,7 @@ def test_a_channel_that_is_not_there_costs_its_recording_alone(wav, tmp_path):
     stereo = tmp_path / "stereo.wav"
     soundfile.write(stereo, np.zeros((800, 2)), 8_000)
     sources = of_channel([wav, stereo, np.zeros(800)], "right")
-    first, second, third = read_ahead(sources, lambda source: read(source, 8_000), on_error="skip")
+    first, second, third = read_ahead(sources, 8_000, on_error="skip", silence=True)
     assert (first.error, second.error) == (f"{wav}: has 1 channel, and no channel 2", "")
     assert third.error == "array: has 1 channel, and no channel 2"
     with pytest.raises(AudioError, match=r"stereo\.wav: has 2 channels, and no channel 3$"):
@@ -210,4 +210,4 @@ def test_a_channel_that_is_not_there_costs_its_recording_alone(wav, tmp_path):
     with pytest.raises(ValueError, match=r"^channel -1: expected a number, counted from 0$"):
         OneChannel(wav, -1)
     with pytest.raises(TypeError, match=r"^expected a list of recordings, found one OneChannel; put it in \[ \]$"):
-        read_ahead(OneChannel(wav, 0), lambda source: read(source, 8_000), on_error="skip")
+        read_ahead(OneChannel(wav, 0), 8_000, on_error="skip", silence=True)
