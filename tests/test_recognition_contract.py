@@ -16,6 +16,7 @@ from common.data.manifest import Utterance, write_jsonl
 from ctc.ngram import estimate
 from tests.jasper.tiny import Said
 from tests.jasper.tiny import run as run_command
+from tests.processes import fork_module
 from tests.toys import KINDS, save_toy
 
 RATE = 16_000
@@ -253,6 +254,32 @@ def test_places_that_cannot_be_written_to_are_named(infer, toy, files, tmp_path)
     ):
         said = infer(files[0], *flags)
         assert (said.status, said.out, said.err) == (2, [], [f"error: {expected}"])
+
+
+def test_log_probs_are_saved_with_the_times_of_their_frames_and_their_labels(kind, infer, asr, files, tmp_path):
+    if kind == "fastconformer":
+        pytest.skip("this command saves none")
+    infer(*files, "--save_logits", tmp_path / "logits")
+    for file, expected in zip(files, asr.transcribe(files, keep_log_probs=True), strict=True):
+        saved = np.load(tmp_path / "logits" / f"{file.stem}.npz")
+        torch.testing.assert_close(torch.from_numpy(saved["log_probs"]), expected.log_probs_SV, atol=1e-5, rtol=0)
+        np.testing.assert_allclose(saved["times"], np.arange(len(expected.log_probs_SV)) * 0.02)
+        assert len(saved["labels"]) + (kind == "jasper") == expected.log_probs_SV.shape[1]  # its blank has no name
+        assert "a" in saved["labels"] or "A" in saved["labels"]
+
+
+def test_processes_share_the_recordings_and_one_writes(kind, toy, tmp_path):
+    paths = [tmp_path / f"{i}.wav" for i in range(5)]
+    for i, path in enumerate(paths):
+        soundfile.write(path, noise(0.4 + 0.2 * i, seed=i), RATE)
+    paths[2].write_bytes(b"no audio")
+    words = (f"{kind}.inference", toy, *paths, "--device", "cpu", "--output")
+    one, two = (fork_module(*words, tmp_path / f"{n}.txt", processes=n) for n in (1, 2))
+    assert (one.statuses, two.statuses) == ([1], [1, 1])
+    assert (tmp_path / "2.txt").read_text() == (tmp_path / "1.txt").read_text()
+    assert (tmp_path / "2.txt").read_text().count("\n") == 4
+    assert two.told[0][-1] == "error: 1 of 5 could not be transcribed"
+    assert not [line for line in two.told[1] if "2.wav" in line or line.startswith("error:")]
 
 
 def test_help_is_the_manual(kind, capsys):

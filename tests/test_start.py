@@ -4,11 +4,17 @@ import ast
 import subprocess
 import sys
 
+import pytest
+
+from tests.timing import importing, quickest
 from tests.toys import KINDS, save_toy
 from tests.training import REPOSITORY
 
-COMPILER = """
-import sys, torch
+IMPORTED = """
+import sys, ctc, fastconformer, fastpitch, jasper, speech, trt, wav2vec2
+slow = "librosa matplotlib tensorboard jiwer num2words torchaudio espeakng_loader yaml sentencepiece"
+print([name for name in slow.split() if name in sys.modules])
+import torch
 from common.training.optimizers import OptimConfig, build_optimizer
 from jasper import load as load_jasper
 from fastconformer import load as load_fastconformer
@@ -34,9 +40,15 @@ def test_an_old_python_gets_as_far_as_the_line_about_it():
         assert not [each for each in found if "|" in ast.unparse(each)]
 
 
-def test_neither_loading_nor_training_imports_the_compiler_of_torch(tmp_path):
-    """It takes more than a second, longer than all else before the first transcript."""
+def test_importing_says_nothing_and_neither_it_nor_loading_nor_training_brings_in_what_is_slow_and_not_needed(tmp_path):
+    """The compiler of torch takes more than a second, longer than all else before the first transcript."""
     toys = [save_toy(kind, tmp_path / f"{kind}.pt") for kind in KINDS]
-    command = [sys.executable, "-c", COMPILER, *toys]
+    command = [sys.executable, "-W", "error", "-c", IMPORTED, *toys]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert (done.stdout, done.stderr) == ("[]\n[]\n", "")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("package", ["jasper", "fastconformer"])
+def test_importing_takes_little_longer_than_importing_torch(package):
+    assert quickest(1.0, lambda: importing(package) - importing("torch")) < 1.0

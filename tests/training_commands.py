@@ -12,6 +12,8 @@ import fastpitch.vocoders.train
 import jasper.train
 import wav2vec2.finetune
 import wav2vec2.pretrain
+from common.data.manifest import read_sources
+from common.data.shards.writing import write
 from common.data.variation.joining import JoinConfig
 from fastconformer.config import LossConfig
 from fastpitch.acoustic.config import AdversaryConfig
@@ -230,3 +232,15 @@ RICHER = [
     ),
 ]
 """For stopping and resuming alone."""
+
+
+def from_shards(cfg: Any, out: Path, output_dir: Path) -> Any:
+    """The configuration of a run from shards of the recordings of another."""
+    named = {}
+    for purpose in ("train", "validation"):
+        sources = getattr(cfg.data, purpose)
+        listed = [f"{name}.tsv" if (cfg.data.root / f"{name}.tsv").is_file() else name for name in sources]
+        found = read_sources(listed, root=cfg.data.root, training=False)
+        write(found.utterances, out / purpose, shard_bytes=1 << 16)
+        named[purpose] = (str(out / purpose),)
+    return replace(cfg, output_dir=output_dir, data=replace(cfg.data, root=None, **named))

@@ -77,11 +77,6 @@ except ImportError as error:
     )
 
 
-def test_importing_compiles_nothing_and_prints_nothing():
-    done = subprocess.run([sys.executable, "-c", "import ctc"], capture_output=True, text=True, check=True)
-    assert done.stdout == done.stderr == ""
-
-
 @needs_compiler
 def test_the_c_tests_pass_under_sanitizers():
     sanitized.run_programs("ctc", LIBRARY, count=100)

@@ -49,8 +49,6 @@ from tests.ctc.loss.test_function import (  # noqa: F401
 )
 from tests.ctc.loss.test_loss_autograd import (  # noqa: F401
     test_a_later_backward_leaves_the_gradient_of_an_earlier_one_alone,
-    test_a_second_derivative_is_refused,
-    test_backward_twice_gives_the_same_twice,
     test_batch_index_padding_and_threads_change_no_bit,
     test_compiled_code_gives_the_same,
     test_gradcheck_passes_on_logits,

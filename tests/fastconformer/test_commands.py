@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -106,9 +105,7 @@ def test_a_network_that_gives_nan_is_not_evaluated(place):
 @pytest.mark.parametrize(
     ("kind", "arguments", "message"),
     [
-        (InferenceConfig, ["m"], "nothing to transcribe; name audio files"),
         (InferenceConfig, ["m", "a", "--max_symbols", "0"], "max_symbols: expected 1 or more, found 0"),
-        (InferenceConfig, ["m", "a", "--output", "x", "--output_dir", "y"], "expected one of them, found both"),
         (EvaluationConfig, ["m"], "nothing to evaluate on; name manifests"),
         (EvaluationConfig, ["m", "a", "--batch_size", "0"], "batch_size = 0, workers = 2"),
     ],
@@ -118,12 +115,3 @@ def test_impossible_settings_are_named(kind, arguments, message):
         flags(kind, *arguments)
     if not isinstance(caught.value, SystemExit):
         assert message in str(caught.value)
-
-
-def test_the_manual_is_printed_without_loading_a_model(capsys, monkeypatch):
-    for kind in (InferenceConfig, EvaluationConfig):
-        monkeypatch.setattr(sys, "argv", ["transducer"])
-        with pytest.raises(SystemExit) as caught:
-            flags(kind, "--help")
-        assert caught.value.code == 0
-        assert "a .nemo archive, a folder of transformers" in " ".join(capsys.readouterr().out.split())

@@ -134,11 +134,10 @@ def test_prepared_mels_and_pitch_teach_the_same_as_the_recordings(corpus, tmp_pa
     np.testing.assert_allclose(logged(tmp_path / "prepared"), logged(tmp_path / "online"), rtol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path, precision):
-    main(toy_config(corpus, tmp_path / "fp32"))
-    main(toy_config(corpus, tmp_path / precision, precision=precision))
-    np.testing.assert_allclose(logged(tmp_path / precision), logged(tmp_path / "fp32"), rtol=0.03)
+def test_low_precision_trains_to_about_the_same_losses(corpus, tmp_path):
+    for precision in ("fp32", "bf16", "fp16"):
+        main(toy_config(corpus, tmp_path / precision, precision=precision))
+        np.testing.assert_allclose(logged(tmp_path / precision), logged(tmp_path / "fp32"), rtol=0.03)
 
 
 def test_tensorboard_shows_alignment_pitch_and_sound(corpus, tmp_path):

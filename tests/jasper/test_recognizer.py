@@ -1,7 +1,5 @@
 import copy
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from ctc.ngram import estimate
 from jasper.recognizer import Recognizer
 from tests.data import shared
 from tests.jasper.tiny import save_tiny, tiny_config
-from tests.timing import importing, quickest
 
 RATE = 16_000
 
@@ -53,16 +50,6 @@ def without_normalisation(asr: Recognizer) -> Recognizer:
 
 def noise(seconds: float, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.1, round(seconds * RATE)).astype(np.float32)
-
-
-def test_an_utterance_gives_the_same_alone_and_in_a_padded_batch(golden, clips):
-    together = golden.transcribe(clips, batch_size=5, keep_log_probs=True)
-    alone = golden.transcribe(clips, batch_size=1, keep_log_probs=True)
-    assert len({t.seconds for t in together}) > 1
-    for a, b in zip(together, alone, strict=True):
-        assert a.text == b.text
-        assert a.text
-        torch.testing.assert_close(a.log_probs_SV, b.log_probs_SV, atol=1e-5, rtol=0)
 
 
 def test_the_documented_steps_give_what_transcribe_gives(golden, clips):
@@ -141,19 +128,6 @@ def test_a_precision_that_is_too_coarse_for_a_network_says_so(tmp_path):
     asr.model.decoder.weight_OKI.fill_(6e4)
     (transcript,) = asr.transcribe([noise(0.5)])
     assert transcript.error == "array: the network gives NaN in fp16; take bf16 or fp32"
-
-
-def test_importing_jasper_prints_nothing_and_loads_nothing_it_does_not_need():
-    slow = ("librosa", "matplotlib", "tensorboard", "jiwer", "num2words", "torchaudio", "espeakng_loader")
-    code = f"import jasper, sys; print([m for m in {slow} if m in sys.modules], file=sys.stderr)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == ""
-    assert told.stderr == "[]\n"
-
-
-@pytest.mark.nightly
-def test_importing_jasper_takes_little_longer_than_importing_torch():
-    assert quickest(1.0, lambda: importing("jasper") - importing("torch")) < 1.0
 
 
 def test_the_configuration_of_a_checkpoint_decides_whether_silence_is_cut(tmp_path):

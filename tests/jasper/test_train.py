@@ -13,7 +13,6 @@ from common.data.loading import loader
 from common.data.variation.perturbation import PerturbationConfig
 from common.recognition.training import weighted
 from common.runs import checkpoint
-from common.runs.checkpoint import CheckpointError
 from jasper.config import Config
 from jasper.train import main, update
 from jasper.training.run import NAME, Run
@@ -65,24 +64,6 @@ def test_fine_tuning_with_other_labels_keeps_all_layers_that_fit_and_tells_which
     kept = [name for name in before if name.startswith("blocks") and name.endswith("conv.weight")]
     assert kept
     assert all(torch.equal(before[name], after[name]) for name in kept)
-
-
-def test_fine_tuning_makes_the_model_of_the_checkpoint_in_place_of_the_configured_one(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path / "first", steps=1)
-    main(cfg)
-    start = checkpoint.saved_steps(tmp_path / "first", "jasper")[0][1]
-    other = toy_config(corpus, tmp_path / "second", checkpoint=start, steps=1)
-    wide = replace(other.model, blocks=tuple(replace(block, filters=2 * block.filters) for block in cfg.model.blocks))
-    other = replace(other, model=wide)
-    main(other)
-    assert main(replace(other, steps=2)).step == 2
-    assert config.load(Config, tmp_path / "second" / "config.toml").model == cfg.model
-    assert [line for line in events(tmp_path / "second") if line.startswith(f"{start}: ")] == [
-        f"{start}: its architecture counts: model.blocks",
-        f"{start}: taken",
-    ]
-    with pytest.raises(CheckpointError, match=r"\d% of its numbers fit this model, expected at least 50%: blocks.*"):
-        main(replace(other, from_checkpoint="half", output_dir=tmp_path / "third"))
 
 
 def test_two_processes_see_the_losses_of_one_with_the_same_global_batch(tmp_path):

@@ -1,5 +1,3 @@
-import runpy
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +14,8 @@ from common.runs.checkpoint import CheckpointError
 from common.training.state import TrainingError
 from tests.data import shared
 from tests.processes import run_module
-from tests.training import assert_same_state, events, logged, on_record, state_of
-from tests.wav2vec2.runs import CONFIGS, SHAPE, finetune_config, pretrain_config, run_of
+from tests.training import logged, on_record
+from tests.wav2vec2.runs import CONFIGS, finetune_config, pretrain_config, run_of
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.corpus.batches import Plan, SubBatch, loader
@@ -40,48 +38,6 @@ def test_the_toy_goes_through_real_speech(tmp_path):
     )
     assert main(cfg).step == 2
     assert all(4 < loss < 6 for loss in logged(tmp_path, "train_contrastive"))  # chance is ln 101
-
-
-@pytest.mark.parametrize("module", ["wav2vec2.pretrain", "wav2vec2.finetune"])
-def test_what_is_wrong_with_the_command_line_or_the_data_is_one_line(module, tmp_path, capsys, monkeypatch):
-    toy = CONFIGS / f"toy_{module.removeprefix('wav2vec2.')}.toml"
-    for arguments, message in (
-        (("--model.hourglass", "__import__('os').abort()"), "expected [layers before, (layers shortened, factor)"),
-        (("--data.train", "missing.tsv", "--output_dir", tmp_path), "missing.tsv: no such file or folder"),
-        (("--output_dir", toy), f"{toy}: cannot be used as a run directory: File exists"),
-    ):
-        monkeypatch.setattr("sys.argv", [module, *map(str, (toy, *arguments))])
-        with pytest.raises(SystemExit) as exit_, warnings.catch_warnings(action="ignore"):
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-        assert exit_.value.code == 2
-        (line,) = [line for line in capsys.readouterr().err.splitlines() if line]
-        assert message in line
-
-
-def test_workers_change_nothing(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path / "here", max_updates=2)
-    main(cfg)
-    main(replace(cfg, output_dir=tmp_path / "workers", data=replace(cfg.data, workers=2)))
-    assert_same_state(state_of(tmp_path / "here"), state_of(tmp_path / "workers"))
-
-
-def test_how_sub_batches_are_dealt_out_does_not_change_what_is_learned(corpus, tmp_path):
-    gradients = []
-    for concat, freq in ((4, 1), (2, 2), (1, 4)):
-        cfg = pretrain_config(
-            corpus, tmp_path / f"{concat}", concat_batches=concat, update_freq=freq, data={"batch_size": 3},
-            learning={"extractor_gradient": 0.1},
-        )  # fmt: skip
-        with run_of(cfg) as run:
-            before = [p.detach().clone() for p in run.model.parameters()]
-            run.learner.optimizer = torch.optim.SGD(run.model.parameters(), lr=1.0)
-            run.learning_rate = lambda _: 1.0
-            step = update(run, list(loader(run.train_set, run.plans(0)))[:freq])
-            gradients.append([b - p.detach() for p, b in zip(run.model.parameters(), before, strict=True)])
-            gradients[-1].append(step.sums_K)
-    for other in gradients[1:]:
-        for a, b in zip(gradients[0], other, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5)
 
 
 def test_two_processes_learn_what_one_does_from_twice_the_batch(corpus, tmp_path):
@@ -164,38 +120,6 @@ def test_too_little_data_for_an_update_is_told(corpus, tmp_path):
         BatchingError, match=r"16 utterances make \d+ sub-batches of up to 32000 samples, and an update"
     ):
         main(cfg)
-
-
-def test_a_run_goes_on_with_other_batches_at_the_same_part_of_the_epoch(corpus, tmp_path):
-    cfg = pretrain_config(corpus, tmp_path, concat_batches=1, data={"batch_size": 2, "validation": ()})
-    main(replace(cfg, stop_at=4))
-    progress = main(replace(cfg, epochs_this_job=1, data=replace(cfg.data, batch_size=4)))
-    assert (progress.epoch, progress.step) == (1, 6)
-    assert any(
-        "the epoch has 4 steps, and had 8 when" in event and "at step 2 of it" in event for event in events(tmp_path)
-    )
-
-
-def test_a_run_can_start_from_pretrained_weights(corpus, tmp_path):
-    main(pretrain_config(corpus, tmp_path / "first", max_updates=1))
-    start = tmp_path / "first" / "wav2vec2_step00000001.pt"
-    cfg = pretrain_config(corpus, tmp_path / "second", checkpoint=start, max_updates=1)
-    first = state_of(tmp_path / "first")["weights"]
-    with run_of(cfg) as run:
-        assert all(torch.equal(first[name], tensor) for name, tensor in run.model.state_dict().items())
-        assert f"{start}: taken" in events(tmp_path / "second")
-    other = replace(cfg, model=replace(SHAPE, ffn_dim=48), output_dir=tmp_path / "third")
-    with run_of(other) as run:
-        assert run.cfg.model == cfg.model
-        assert f"{start}: its architecture counts: model.ffn_dim 48 -> 32" in events(tmp_path / "third")
-    with run_of(replace(other, from_checkpoint="half", output_dir=tmp_path / "fourth")) as run:
-        assert run.cfg.model.ffn_dim == 48
-    layers = tuple((2 * channels, kernel, stride) for channels, kernel, stride in SHAPE.conv_layers)
-    wide = replace(other, model=replace(SHAPE, conv_layers=layers, dim=2 * SHAPE.dim), output_dir=tmp_path / "fifth")
-    with pytest.raises(
-        CheckpointError, match="[0-9]% of its numbers fit this model, expected at least 50%: .* any tak"
-    ):
-        main(replace(wide, from_checkpoint="half"))
 
 
 def test_a_model_for_recognition_is_neither_a_start_of_pre_training_nor_a_run_of_it(corpus, tmp_path):

@@ -34,22 +34,6 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
 CLIPS = [noise(seconds, seed) for seed, seconds in enumerate((1.0, 0.3, 2.017, 0.05, 1.4, 0.7))]
 
 
-def test_an_utterance_gives_the_same_alone_and_in_a_padded_batch(w):
-    together = w.transcribe(CLIPS, batch_size=6, keep_log_probs=True)
-    alone = w.transcribe(CLIPS, batch_size=1, keep_log_probs=True)
-    assert len({t.text for t in together}) > 3
-    for a, b in zip(together, alone, strict=True):
-        assert a.text == b.text
-        torch.testing.assert_close(a.log_probs_SV, b.log_probs_SV, atol=1e-5, rtol=0)
-
-
-def test_transcripts_come_in_the_order_of_the_recordings_with_a_frame_for_every_20_ms(w):
-    for clip, transcript in zip(CLIPS, w.transcribe(CLIPS, batch_size=2, keep_log_probs=True), strict=True):
-        assert transcript.seconds == len(clip) / RATE
-        assert len(transcript.log_probs_SV) == (len(clip) - 400) // 320 + 1
-        assert transcript.seconds_per_frame == 0.02
-
-
 def test_transcribe_gives_what_logits_gives(w):
     samples = torch.from_numpy(CLIPS[0])[None]
     logits_BSV, frames_B = w.logits(samples, torch.tensor([samples.shape[1]]))

@@ -5,10 +5,7 @@ import gzip
 import io
 import itertools
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tarfile
 import time
 from pathlib import Path
@@ -29,6 +26,7 @@ from common.data.shards.__main__ import main
 from common.data.shards.tar import Damage, members, write_end, write_member
 from common.files import stores
 from common.files.stores import OutageError, Stored, StoreError
+from tests.processes import fork_module
 from tests.stores import hub, s3
 
 
@@ -488,8 +486,8 @@ def test_a_hub_is_asked_for_no_more_than_is_read(manifest, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("way", ["offline", "unreachable"])
-def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_path, way):
-    pytest.importorskip("huggingface_hub")
+def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_path, way, monkeypatch):
+    constants = pytest.importorskip("huggingface_hub.constants")
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     copy = tmp_path / "cache/datasets--me--corpus"
     (copy / "refs").mkdir(parents=True)
@@ -501,16 +499,19 @@ def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_pa
     shutil.copytree(copy, half)
     tables = half / "snapshots" / ("0" * 40)
     (tables / "train.parquet").rename(tables / "train-00000-of-00002.parquet")
+    settings = {
+        "HF_HUB_CACHE": tmp_path / "cache",
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+        "HF_HUB_OFFLINE": way == "offline",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, str(int(value) if value is True or value is False else value))
+        monkeypatch.setattr(constants, name.replace("HF_ENDPOINT", "ENDPOINT"), value)  # read where it was imported
     told = {}
     for name, expected in (("me/corpus", 0), ("me/other", 2), ("me/half", 2)):
-        ran = subprocess.run(
-            [sys.executable, "-m", "common.data.shards", "index", name, "--out", tmp_path / "x"],
-            env={**os.environ, "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_ENDPOINT": "http://127.0.0.1:9",
-                 "HF_HUB_OFFLINE": str(int(way == "offline"))},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert ran.returncode == expected, ran.stderr
-        told[name] = ran.stderr
+        ran = fork_module("common.data.shards", "index", name, "--out", tmp_path / "x")
+        assert ran.statuses == [expected], ran.said
+        told[name] = ran.said
     assert "me/other: no such file, and no data set of the hub: " in told["me/other"]
     broke_off = "me/half: its download broke off: missing are train-00001-of-00002.parquet"
     assert broke_off in told["me/half"]
@@ -518,7 +519,5 @@ def test_a_data_set_of_a_hub_that_was_copied_once_is_read_without_the_hub(tmp_pa
 
 
 def test_the_command_says_what_it_can_do():
-    ran = subprocess.run(
-        [sys.executable, "-m", "common.data.shards", "mend"], capture_output=True, text=True, check=False
-    )
-    assert (ran.returncode, ran.stderr) == (2, "error: mend: expected one of write, index, check, repair; see --help\n")
+    said = fork_module("common.data.shards", "mend")
+    assert said == ([2], [["error: mend: expected one of write, index, check, repair; see --help"]])

@@ -44,6 +44,7 @@ def letters(decision: Decision) -> str:
         ({"save_epochs": 7, "validate_epochs": 7}, EPOCHS, after(14, 2, ends=True, last=2), "lSs"),
         ({}, Course(epochs=10, stop_at=9), after(9), "lSs"),
         ({}, Course(epochs=10, stop_at=9), after(8), ""),
+        ({}, Course(epochs=10, stop_at=9), after(9, 1, ends=True), "lvSs"),
         # a signal: saved and stopped, never validated
         ({}, EPOCHS, after(7, signalled=True), "lSs"),
         ({}, EPOCHS, after(7, 1, ends=True, signalled=True), "lSs"),

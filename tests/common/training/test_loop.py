@@ -127,24 +127,6 @@ def test_throughput_leaves_out_what_is_done_between_two_steps(tmp_path, monkeypa
     assert logged(tmp_path, "train_throughput") == [2.0, 2.0]
 
 
-def test_a_job_stops_at_its_step_and_the_next_goes_on(tmp_path):
-    done, _ = train(tmp_path, Course(epochs=2, stop_at=3))
-    assert done == [(1, ""), (2, ""), (3, "ls")]
-    done, _ = train(tmp_path, Course(epochs=2, epochs_this_job=1))
-    assert done == [(4, "ls")]
-    done, _ = train(tmp_path, Course(epochs=2))
-    assert done[-1] == (8, "lvs")
-    assert train(tmp_path, Course(epochs=2))[0] == []
-
-
-def test_an_epoch_of_other_length_goes_on_at_the_same_part(tmp_path):
-    train(tmp_path, Course(epochs=1, stop_at=2))
-    done, _ = train(tmp_path, Course(epochs=1), steps_per_epoch=8)
-    assert len(done) == 4
-    expected = "the epoch has 8 steps, and had 4 when the run was stopped: it goes on at step 4 of it, in another order"
-    assert any(event.startswith(expected) for event in events(tmp_path))
-
-
 def train_with_bad_numbers(folder: Path) -> None:
     with started(Settings(output_dir=folder), "m") as directory:
         state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})

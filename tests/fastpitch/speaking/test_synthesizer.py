@@ -34,13 +34,10 @@ def vocoder(tmp_path_factory) -> Vocoder:
     return load_vocoder(save_hifigan(tmp_path_factory.mktemp("vocoder") / "light.pt", ISTFT), device="cpu")
 
 
-def save(path: Path, *, ema: bool = False, **changes: object) -> Path:
-    cfg = replace(Config(model=SMALL, text=LETTERS), **changes)  # type: ignore[arg-type]
-    averaged = tiny_model(seed=1).state_dict() if ema else None
-    checkpoint.save(
-        path,
-        {"format": FORMAT, "config": config.to_dict(cfg), "weights": tiny_model().state_dict(), "ema": averaged},
-    )
+def save(path: Path) -> Path:
+    cfg = Config(model=SMALL, text=LETTERS)
+    state = {"format": FORMAT, "config": config.to_dict(cfg), "weights": tiny_model().state_dict(), "ema": None}
+    checkpoint.save(path, state)
     return path
 
 
@@ -183,15 +180,6 @@ def test_a_checkpoint_describes_itself(tmp_path, vocoder):
     np.testing.assert_array_equal(tts.synthesize("Hello.", vocoder=vocoder).samples, expected)
     spaced = load(tmp_path / "own.pt", device="cpu", text=replace(LETTERS, append_space=True))
     assert spaced.plan("Hi.")[0].encoded.symbols == ["h", "i", ".", " "]
-
-
-def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
-    path, without = save(tmp_path / "ema.pt", ema=True), save(tmp_path / "plain.pt")
-    loaded = {ema: load(path, device="cpu", ema=ema).model.projection.weight for ema in (None, True, False)}
-    assert torch.equal(loaded[None], loaded[True])
-    assert not torch.equal(loaded[True], loaded[False])
-    with pytest.raises(CheckpointError, match=r"plain.pt: has no averaged \(EMA\) weights; load it with ema=False"):
-        load(without, ema=True)
 
 
 def test_a_checkpoint_that_does_not_fit_is_named(tmp_path):

@@ -164,16 +164,6 @@ def test_a_denoiser_of_strength_0_changes_nothing_and_of_strength_1_silences_the
         Denoiser(vocoder, -1)
 
 
-def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
-    path = save_hifigan(tmp_path / "ema.pt", ema=True)
-    mel_BMT = random_mel(1, 80, 9)
-    averaged, as_asked, plain = (load_vocoder(path, device="cpu", ema=ema)(mel_BMT) for ema in (None, True, False))
-    assert torch.equal(averaged, as_asked)
-    assert not torch.equal(averaged, plain)
-    with pytest.raises(CheckpointError, match=r"has no averaged \(EMA\) weights; load it with ema=False"):
-        load_vocoder(save_hifigan(tmp_path / "plain.pt"), device="cpu", ema=True)
-
-
 def test_a_mel_spectrogram_for_another_vocoder_is_told_in_one_line(vocoders):
     vocoder = vocoders["hifigan"]
     with pytest.raises(VocoderError, match=r"hifigan.pt: mel spectrograms of shape \(1, 20, 9\); expected .* 80 mel"):

@@ -15,9 +15,8 @@ from jasper.checkpoints import own
 from jasper.checkpoints.published import read
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.network.model import Jasper
-from jasper.recognizer import load_model
 from tests.data import shared
-from tests.jasper.tiny import DENSE, random_weights, save_tiny, tiny_config
+from tests.jasper.tiny import DENSE, random_weights, save_tiny
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs" / "jasper"
 PUBLISHED = "Jasper_epoch7_checkpoint.pt"
@@ -131,27 +130,6 @@ def test_half_precision_weights_are_read_as_float32():
     found = read({"state_dict": halved}, Path("x.pt"))
     assert found.assumed[0].startswith("x.pt: does not describe itself; assumed are stride 2 in the first block, ")
     assert {t.dtype for t in found.weights.values()} == {torch.float32, torch.int64}
-
-
-@pytest.mark.parametrize("ema", [None, False])
-def test_a_checkpoint_without_ema_is_used_without(tmp_path, ema):
-    path = save_tiny(tmp_path / "a.pt", ema=False)
-    weights = random_weights(tiny_config())
-    assert torch.equal(load_model(path, ema=ema)[0].decoder.weight, weights["decoder.weight"])
-
-
-def test_the_averaged_weights_are_taken_unless_told_otherwise(tmp_path):
-    path = save_tiny(tmp_path / "a.pt")
-    raw, averaged = (random_weights(tiny_config(), seed)["decoder.weight"] for seed in (0, 1))
-    assert torch.equal(load_model(path)[0].decoder.weight, averaged)
-    assert torch.equal(load_model(path, ema=True)[0].decoder.weight, averaged)
-    assert torch.equal(load_model(path, ema=False)[0].decoder.weight, raw)
-
-
-def test_asking_for_averaged_weights_that_are_not_there_says_so(tmp_path):
-    path = save_tiny(tmp_path / "a.pt", ema=False)
-    with pytest.raises(CheckpointError, match=r"a.pt: has no averaged \(EMA\) weights; load it with ema=False"):
-        jasper.load(path, device="cpu", ema=True)
 
 
 def with_labels(n: int) -> dict[str, Tensor]:

@@ -67,11 +67,6 @@ def test_every_configuration_makes_a_model(file):
         Jasper(cfg.model, cfg.features.mel_bins)
 
 
-def test_building_a_model_twice_gives_the_same_model():
-    shapes = [{k: v.shape for k, v in Jasper(TINY, 8).state_dict().items()} for _ in range(2)]
-    assert shapes[0] == shapes[1]
-
-
 def test_the_dense_residuals_are_one_for_every_earlier_block_input():
     _, model = on_meta("jasper10x5dr")
     assert [len(block.residuals) for block in model.blocks] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0]

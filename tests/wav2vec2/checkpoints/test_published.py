@@ -11,9 +11,9 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from tests.data import shared
 from tests.wav2vec2.checkpoints.files import OPTIONS, PUBLISHED_LAYERS, fairseq_weights, same_output, save
-from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
+from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, pretraining_model, small_config
 from wav2vec2.checkpoints import naming
-from wav2vec2.checkpoints.loading import build, for_finetuning, load_model
+from wav2vec2.checkpoints.loading import build, for_finetuning
 from wav2vec2.checkpoints.own import FORMAT
 from wav2vec2.checkpoints.pickles import load_foreign
 from wav2vec2.checkpoints.published import options_of, parse_conv_layers
@@ -276,23 +276,6 @@ def test_labels_that_are_named_are_those_of_our_own_checkpoints_too(tmp_path):
     path = save(tmp_path / "own.pt", format=FORMAT, config=described, weights=model.state_dict())
     assert read(path).config.labels == LABELS
     assert read(path, labels=tuple("0123456789")).config.labels == tuple("0123456789")
-
-
-def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
-    model, averaged = ctc_model(), lively(ctc_model(), seed=1)
-    state = {
-        "format": FORMAT,
-        "config": {"model": config.to_dict(model.wav2vec2.config)},
-        "weights": model.state_dict(),
-    }
-    checkpoint.save(tmp_path / "with.pt", state | {"ema": averaged.state_dict()})
-    checkpoint.save(tmp_path / "without.pt", state | {"ema": None})
-    same_output(tmp_path / "with.pt", averaged)
-    same_output(tmp_path / "with.pt", averaged, ema=True)
-    same_output(tmp_path / "with.pt", model, ema=False)
-    same_output(tmp_path / "without.pt", model)
-    with pytest.raises(CheckpointError, match=r"without\.pt: has no averaged \(EMA\) weights; load it with ema=False$"):
-        load_model(tmp_path / "without.pt", ema=True)
 
 
 def test_fine_tuning_starts_from_the_pre_trained_network_and_a_new_head(tmp_path):

@@ -149,16 +149,6 @@ def test_short_utterances_are_left_out_and_counted(corpus, tmp_path):
         read_utterances((str(tmp_path / "empty"),), cfg.data, cfg.model, training=False)
 
 
-def test_a_list_with_a_bad_first_recording_is_read_without_it(tmp_path):
-    write_list(tmp_path, 0.1 * np.ones(16000, np.float32))
-    (tmp_path / "b.wav").write_bytes(b"no sound")
-    cfg = finetune_config(tmp_path, None)
-    with pytest.raises(ManifestError, match=r"train.tsv:2: utterance b: .*b.wav: cannot be read as audio"):
-        finetuning_set(cfg)
-    dataset = finetuning_set(replace(cfg, data=replace(cfg.data, on_error="skip")))
-    assert [(u.id, u.text) for u in dataset.utterances] == [("a", "A")]
-
-
 def test_a_folder_is_named_by_a_dot_too(corpus):
     cfg = pretrain_config(corpus, None)
     assert len(read_utterances((".",), cfg.data, cfg.model, training=True).utterances) == 20

@@ -84,11 +84,13 @@ def test_a_list_whose_first_recording_is_damaged_is_told(files, tmp_path):
 def test_what_holds_no_recordings_is_told(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "list.txt").write_bytes(b"\xff")
-    found = find_recordings([tmp_path / "empty", tmp_path / "list.txt", tmp_path / "no.jsonl"])
+    (tmp_path / "cut.txt").write_bytes(b"\xff\xfe\x00")
+    found = find_recordings([tmp_path / name for name in ("empty", "list.txt", "cut.txt", "no.jsonl")])
     assert found.items == []
     assert found.problems == [
         f"{tmp_path}/empty: no audio in this folder",
         f"{tmp_path}/list.txt:1: byte 0xff is not UTF-8; convert it to UTF-8",
+        f"{tmp_path}/cut.txt:1: byte 0x0 is not UTF-16-LE; convert it to UTF-8",
         f"{tmp_path}/no.jsonl: no such file or folder; expected a manifest",
     ]
 

@@ -164,15 +164,3 @@ def test_other_rates_are_resampled(tmp_path):
     clip = dataset(tmp_path).clip(0)
     assert isinstance(clip, ClipSegment)
     assert len(clip.samples) == RATE
-
-
-def test_a_corpus_folder_below_the_root_is_read_with_the_recordings_beside_its_table(root, tmp_path):
-    corpus = tmp_path / "corpora" / "LJ"
-    (corpus / "wavs").mkdir(parents=True)
-    for i in range(2):
-        (corpus / "wavs" / f"c{i}.wav").write_bytes((root / "wavs" / f"c{i}.wav").read_bytes())
-    (corpus / "metadata.csv").write_text("c0|zero|zero\nc1|one|one\n")
-    for source in ("corpora/LJ", "corpora/LJ/metadata.csv"):
-        cfg = DataConfig(root=tmp_path, train=(source,), segment_frames=8, peak=0.0)
-        found, _ = read_sources(cfg.train, root=cfg.root, on_error=cfg.on_error, training=True)
-        assert [utterance.audio for utterance in found] == [corpus / "wavs" / f"c{i}.wav" for i in range(2)]

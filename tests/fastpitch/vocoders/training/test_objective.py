@@ -73,22 +73,6 @@ def test_gradients_of_silence_are_finite(audio_BN):
     assert fake_BN.grad.isfinite().all()
 
 
-def test_every_discriminator_judges_and_its_scores_are_its_last_features(audio_BN):
-    cfg = DiscriminatorConfig(periods=(2, 7), scales=2, resolutions=(512, 1024), divide_channels=16)
-    said = Discriminators(cfg)(audio_BN)
-    assert len(said.scores) == 6
-    assert all(score is layers[-1] for score, layers in zip(said.scores, said.features, strict=True))
-    assert [len(layers) for layers in said.features] == [6, 6, 8, 8, 6, 6]
-
-
-def test_a_judgement_of_a_batch_is_that_of_each_utterance(audio_BN):
-    networks = Discriminators(DiscriminatorConfig(resolutions=(512,), divide_channels=16)).eval()
-    together = networks(audio_BN)
-    alone = networks(audio_BN[1:])
-    for both, one in zip(together.scores, alone.scores, strict=True):
-        torch.testing.assert_close(both[1:], one, rtol=0, atol=1e-5)
-
-
 def test_grouped_convolutions_stay_in_fp32_if_told(audio_BN):
     networks = Discriminators(DiscriminatorConfig(periods=(), scales=1, fp32_grouped=True, divide_channels=2))
     with torch.autocast("cpu", torch.bfloat16):
