@@ -33,7 +33,7 @@ class Before(NamedTuple):
         return self if kind == self.kind else Before(kind, self.signs)
 
 
-class Word(Generic[Sum]):
+class ContextWord(Generic[Sum]):
     """A word of the context, and what it adds: next before or behind a place (p, n), or within eight words (<, >)."""
 
     __slots__ = ("before", "behind", "form", "near_before", "near_behind", "second_before", "second_behind", "stem")
@@ -67,15 +67,15 @@ class KnownWords(Generic[Sum]):
         self.edge_behind = lru_cache(_MOST_WORDS)(self._edge_behind)
         self.same = lru_cache(_MOST_WORDS)(lambda kind: total([f"same={kind}"]))
 
-    def _word(self, word: str) -> Word[Sum]:
+    def _word(self, word: str) -> ContextWord[Sum]:
         stem, form = _stem(word), _form(word)
         return self._numbers(stem, form, "") if word[0].isdigit() else self._described(stem, form, word.lower())
 
-    def _described(self, stem: str, form: str, small: str) -> Word[Sum]:
+    def _described(self, stem: str, form: str, small: str) -> ContextWord[Sum]:
         found = self.classes.get(small, ())
         if small.endswith("s") and not found:
             found = [f"{name}s" for name in self.classes.get(small[:-1], ())]
-        return Word(stem, form, found, self.total)
+        return ContextWord(stem, form, found, self.total)
 
     def _edge_ahead(self, kind: str, ahead: str, is_loud: bool) -> Sum:
         space, loud = " " if ahead.isspace() else "", ["loud"] if is_loud else []

@@ -11,7 +11,7 @@ from common.text.english.say import says
 from common.text.english.style import Style
 from common.text.english.words import SIGN_ROWS
 
-_CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
+CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SIGNED = re.compile(
     rf"(?:{either(short for short in words.ENTRIES if not short.isalpha())})(?:(?-i:(?<=w/))|(?!\w))", re.IGNORECASE
 )
@@ -62,7 +62,7 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     """All that a letter may begin."""
     if greek := _GREEK.match(text, position):
         return [Proposal(position + 1, [], [reading("greek", words.GREEK[greek[0].lower()])])]
-    core = _CORE.match(text, position)
+    core = CORE.match(text, position)
     assert core
     word, stop = core[0], core.end()
     if word.lower() in style.known:

@@ -8,12 +8,11 @@ from functools import cache
 from common.text.engine.choose import Chooser, Proposal, SpokenForm, Why, read_table, read_weights
 from common.text.engine.context import Before
 from common.text.engine.token import Following, Token, read
-from common.text.english import electronic, scan
+from common.text.english import electronic, lexical, scan
 from common.text.english.say import TABLES
 from common.text.english.style import GIVEN, Style
 
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
-_WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _BELONGS = re.compile(r"'[sS]\b|-[^\W_]")  # the 's of 12's, the -ish of 30-ish
 
 
@@ -37,15 +36,12 @@ def tokens(text: str, style: Style) -> list[Token]:
     """All of `text` in tokens, in its order."""
     addresses = electronic.addresses(text, style)
     plain = None if style.given or style.readings else _plain(text, addresses)
-    return list(read(text, _following(text, style, addresses), model, plain))
+    return list(read(text, following(text, style, addresses), model, plain))
 
 
-def following(text: str, style: Style) -> Following:
+def following(text: str, style: Style, addresses: dict[int, Proposal] | None = None) -> Following:
     """All that may stand at a place; at least the place itself, as it is written."""
-    return _following(text, style, electronic.addresses(text, style))
-
-
-def _following(text: str, style: Style, addresses: dict[int, Proposal]) -> Following:
+    addresses = electronic.addresses(text, style) if addresses is None else addresses
     given = sorted(style.given)
 
     def at(position: int) -> tuple[int, list[Proposal]]:
@@ -77,7 +73,7 @@ def _proposed(text: str, position: int, style: Style) -> list[Proposal]:
     if found := scan.proposals(text, position, style):
         return found
     character = text[position]
-    word = _WORD.match(text, position) if character.isalpha() else None
+    word = lexical.CORE.match(text, position) if character.isalpha() else None
     kind = "word" if word else "space" if character.isspace() else "mark"
     return [Proposal(word.end() if word else position + 1, (), [SpokenForm((kind,), None)])]
 
