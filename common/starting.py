@@ -55,7 +55,25 @@ def begin() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# So Python calls a program as long as it imports the packages around it, and so the installed command is called;
-# nothing is done to programs of others.
-if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).rpartition(os.sep)[2] in ("speech", "speech.exe"):
+PACKAGES = ("speech", "trt", "jasper", "fastpitch", "wav2vec2", "fastconformer", "common", "ctc", "benchmarks")
+
+
+def is_ours() -> bool:
+    """Whether a command of these packages is what runs; nothing is done to programs of others, whatever their names.
+
+    Python calls a program "-m" as long as it imports the packages around it; the installed command imports its `main`.
+    """
+    name = "".join(sys.argv[:1])
+    if name == "-m":
+        given = sys.orig_argv[-len(sys.argv)] if hasattr(sys, "orig_argv") else PACKAGES[0]  # "-mjasper.train", too
+        return given.rpartition("-m")[2].split(".")[0] in PACKAGES
+    frame = sys._getframe() if name.rpartition(os.sep)[2] in ("speech", "speech.exe") else None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "__main__" and "speech.__main__" in frame.f_code.co_names:
+            return True
+        frame = frame.f_back
+    return False
+
+
+if is_ours():
     arm()

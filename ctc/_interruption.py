@@ -34,5 +34,6 @@ class EndedByTheUser:
 
 
 # So Python calls a program as long as it imports the packages around it; nothing is done to programs of others.
-if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+_NAMED = sys.orig_argv[-len(sys.argv)] if sys.argv[:1] == ["-m"] else ""  # "-mctc.ngram", too; no program of others
+if _NAMED.rpartition("-m")[2].split(".")[0] == "ctc" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _end_at_once)

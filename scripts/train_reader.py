@@ -21,7 +21,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
-from common.text.engine.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings, named_words
+from common.text.engine.choose import Proposal, SpokenForm
+from common.text.engine.context import Before, KnownWords, Surroundings, named_words
 from common.text.engine.token import Following, proposed
 from common.text.english import reader
 from common.text.english.characters import prepared
@@ -124,12 +125,12 @@ def way(text: str, found: list[TaughtPlace]) -> list[tuple[TaughtPlace, Before]]
     for place in reversed(found):
         stops = [place.proposals[i].stop for i, _ in place.right]
         best[place.position] = 1 + min(best[stop] for stop in stops if stop in best)
-    found_way, position, before = [], 0, Before()
+    found_way, position, before = [], 0, Before("", {})
     while position < len(text):
         place = by_position[position]
         right = {(i, j) for i, j in place.right if best.get(place.proposals[i].stop, 1 << 30) + 1 == best[position]}
         i, j = min(right)
-        found_way.append((place._replace(right=right), before))
+        found_way.append((place._replace(right=right), before._replace(signs={**before.signs})))
         stop = place.proposals[i].stop
         before = before.then(text[position:stop], place.proposals[i].readings[j].parts[0])
         position = stop
@@ -245,8 +246,8 @@ def train(
         context = Surroundings(text, known.setdefault(id(classes), named_words(classes)))
         for place, before in way(text, found):
             if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
-                ahead = context.ahead(place.position, before)
-                features = [[*ahead, *context.behind(place.position, p.stop, before), *p.own] for p in place.proposals]
+                around = context.at(place.position, before)
+                features = [[*around(p.stop), *p.own] for p in place.proposals]
                 rows.append((features, place))
                 counted.update({f for fs in features for f in fs})
     problem = Problem()

@@ -6,7 +6,9 @@ Those of a stand-in device run in a process of their own.
 import faulthandler
 import gc
 import os
+import random
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,7 +89,12 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Random numbers that no test seeds are the same whatever ran before it in its process, its fixtures' too."""
+    random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)
     if item.get_closest_marker("gpu"):
         import torch
 

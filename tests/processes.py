@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import random
 import runpy
 import signal
 import socket
@@ -10,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -51,7 +53,7 @@ def run_here(*words: object) -> None:
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
-def fork(work: Callable[[], None], *, processes: int = 2, seconds: float = 250) -> Ended:
+def fork(work: Callable[[], None], *, processes: int = 2, seconds: float = 500) -> Ended:
     """Calls `work` in forked processes of one thread each."""
     if processes > 1:
         importlib.import_module("torch._dynamo")  # by DistributedDataParallel: here once, and not in each of them
@@ -112,7 +114,7 @@ def run_python(*arguments: object, processes: int = 2) -> tuple[list[int], list[
         )
         for rank in range(processes)
     ]
-    told = [process.communicate(timeout=240)[1].splitlines() for process in ranks]
+    told = [process.communicate()[1].splitlines() for process in ranks]
     return [process.returncode for process in ranks], told
 
 
@@ -120,7 +122,14 @@ def _variables(processes: int) -> dict[str, str]:
     """What torchrun tells all of them; nothing where there is one."""
     if processes == 1:
         return {}
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-    return {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+
+
+def free_port() -> int:
+    """A port for a server that starts later. No client gets it meanwhile, as those that the system chooses; one that
+    asks for it again and again would be connected with itself in the end."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as place, suppress(OSError):
+            place.bind(("127.0.0.1", port))
+            return port

@@ -4,6 +4,7 @@ The forty are of many formats, under names that are hard to handle; each of the 
 """
 
 import os
+import random
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def write_bad(folder: Path) -> list[str]:
         "d promise.flac": bytes(promised),
         "e slow.wav": bytes(slow),
         "f cut.wav": whole[: len(whole) // 2],
-        "g video.caf": b"\x00\x00\x00\x20ftypmp42" + os.urandom(3000),
+        "g video.caf": b"\x00\x00\x00\x20ftypmp42" + random.Random(0).randbytes(3000),
         "h none.wav": whole[:40] + (0).to_bytes(4, "little"),
         "i mixed.mp3": mp3.read_bytes()[:64] + np.random.default_rng(3).bytes(3_000),
     }

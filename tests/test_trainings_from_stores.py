@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Waits of a minute in a fraction of a second."""
+    """Waits of a minute in a second."""
     monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(stores, "PAUSE_SECONDS", 0.01)
     yield
@@ -25,6 +25,7 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize(("store", "workers"), [(s3, 0), (s3, 2), (hub, 0), (hub, 2)])
 def test_errors_resets_silence_and_answers_cut_short_change_no_weight(monkeypatch, quick, tmp_path, store, workers):
+    monkeypatch.setattr(stores, "TRIES", 20)  # in whatever order threads ask, none fails as often
     command = next(command for command in COMMANDS if command.name == "jasper")
     plain = command.config(command.corpus(tmp_path / "corpus"), tmp_path / "plain")
     sharded = from_shards(plain, tmp_path / "shards", tmp_path / "sharded")
@@ -42,7 +43,6 @@ def test_errors_resets_silence_and_answers_cut_short_change_no_weight(monkeypatc
 def test_a_store_that_stays_silent_ends_a_run_with_its_last_step_saved_and_the_run_goes_on(
     monkeypatch, quick, tmp_path
 ):
-    monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 0.3)
     command = next(command for command in COMMANDS if command.name == "jasper")
     plain = command.config(command.corpus(tmp_path / "corpus"), tmp_path / "plain")
     sharded = from_shards(plain, tmp_path / "shards", tmp_path / "sharded")
@@ -50,8 +50,8 @@ def test_a_store_that_stays_silent_ends_a_run_with_its_last_step_saved_and_the_r
     with s3(monkeypatch, tmp_path / "shards") as faults:
         named = {part: (f"{faults.url}/{part}",) for part in ("train", "validation")}
         cfg = replace(sharded, data=replace(sharded.data, **named, order="full"), output_dir=tmp_path / "store")
-        faults.share, faults.seconds, faults.kinds, faults.after = 1.0, 1.0, ("silence",), 16
-        with pytest.raises(LoadingError, match=r"^utterance .*: s3://.*\.tar, bytes .*: no answer in 0\.3 s, 6 times$"):
+        faults.share, faults.seconds, faults.kinds, faults.after = 1.0, 3.0, ("silence",), 16
+        with pytest.raises(LoadingError, match=r"^utterance .*: s3://.*\.tar, bytes .*: no answer in 1 s, 6 times$"):
             command.module.main(cfg)
         assert 0 < state_of(tmp_path / "store")["progress"]["step"] < 6
         faults.share = 0.0

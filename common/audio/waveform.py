@@ -3,7 +3,7 @@
 Legend of shapes: N samples, C channels.
 """
 
-import os
+import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ import soundfile
 import soxr
 
 from common.audio.headers import RATES, AudioError, AudioFile, Held, open_checked
+from common.files.atomic import written_whole
 
 __all__ = [
     "INAUDIBLE",
@@ -209,19 +210,17 @@ def read(
 def write(path: Path | str, samples: np.ndarray, sample_rate: int) -> None:
     """Writes float samples [N] as 16-bit .wav or .flac; the name appears only when the file is complete.
 
-    Samples beyond [-1, 1] are clipped. AudioError: another suffix, or samples that are not finite.
+    Samples beyond [-1, 1] are clipped. AudioError: another suffix, or samples that are not finite. Raises OSError.
     """
     path = Path(path)
     if path.suffix.lower() not in (".wav", ".flac"):
         raise AudioError(f"{path}: cannot write {path.suffix or 'a file without suffix'}; expected .wav or .flac")
     if not np.isfinite(samples).all():
         raise AudioError(f"{path}: the samples to write are not all finite")
-    unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        soundfile.write(unfinished, samples, sample_rate, subtype="PCM_16")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    content = io.BytesIO()  # libsndfile waits for the disk after every file that it opens itself
+    soundfile.write(content, samples, sample_rate, format=path.suffix[1:].upper(), subtype="PCM_16")
+    with written_whole(path, is_flushed=False) as file:
+        file.write(content.getbuffer())
 
 
 def blocks_of(

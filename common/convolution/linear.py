@@ -48,9 +48,13 @@ class Linear(nn.Linear):
         """Packs the weights, which have to be on the CPU in float32, as `weights`; whether it did: those that "int8"
         would harm (`Sizes`) are packed in float32. "int8" rounds rows of the input, too. Needs the native library.
 
-        A row has the same bits then, whatever the other rows are.
+        A row has the same bits then, whatever the other rows are. Packed weights are packed anew, where nothing has
+        rounded them. Raises ValueError for others.
         """
-        weight_O1I = self.weight.detach()[:, None].contiguous()
+        native.check_packable(self.weight, self.packed, weights)
+        if self.packed is not None and self.packed.weights == weights:
+            return True
+        weight_O1I = self.direct_weight().detach()[:, None].contiguous()
         sizes = sizes_of(weight_O1I) if weights == "int8" else None
         powers_I = None if sizes is None else sizes.powers()
         scale_I = None if powers_I is None else torch.from_numpy(powers_I)

@@ -111,6 +111,19 @@ def pack(
     )
 
 
+def check_packable(weight: Tensor, packed: object, weights: Weights | None) -> None:
+    """Raises ValueError for weights of a layer that are not float32 on the CPU, and for what rounded them before.
+
+    `packed`: what has been made of them, if anything; `weights`: as which they are to be packed now.
+    """
+    kept = packed.weights if isinstance(packed, PackedConvolution) else weights
+    if kept != weights and kept in ("bfloat16", "int8"):
+        raise ValueError(f"weights to pack as {weights}: they are packed as {kept}, which rounded them; load them anew")
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        told = f"found {str(weight.dtype).removeprefix('torch.')} on {weight.device}"
+        raise ValueError(f"weights to pack as {weights}: expected float32 on the CPU, {told}")
+
+
 def _form(algorithm: Algorithm | None) -> int:
     if algorithm is None:
         return DIRECT
@@ -250,9 +263,9 @@ def fastest_for_bfloat16() -> Instructions:
     for _ in range(5):
         for instructions in seconds:
             packed = pack(weight_OKI, None, weights="bfloat16", instructions=instructions)
-            start = time.perf_counter()
+            start = time.thread_time()  # what else this machine does must not choose
             run(x_BTI, packed, Epilogue(), out_BTO, stride=1, dilation=1, before=0)
-            seconds[instructions] = min(seconds[instructions], time.perf_counter() - start)
+            seconds[instructions] = min(seconds[instructions], time.thread_time() - start)
     return min(seconds, key=lambda instructions: seconds[instructions])
 
 

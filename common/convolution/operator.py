@@ -72,6 +72,8 @@ class FusedConvolution(nn.Module):
         copied_O = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
         self.register_parameter("bias", copied_O)
         self.packed: PackedConvolution | Transformed | None = None
+        self.prepared_as: Kind | None = None
+        """What `prepare` was asked for last."""
 
     def outputs(self, frames: int) -> int:
         """Output frames of so many input frames."""
@@ -125,13 +127,15 @@ class FusedConvolution(nn.Module):
     def pack(self, options: Sequence[Choice], instructions: Instructions = "automatic") -> Choice:
         """Packs the weights by the first option that is exact enough for them, and drops the direct ones.
 
-        Returns the option; the last one is taken as it is.
+        Returns the option; the last one is taken as it is. Packed weights are packed anew, where nothing has rounded
+        them. Raises ValueError for others, and for those that are not on the CPU in float32.
         """
-        weight_OKI = self.weight_OKI.detach()
+        native.check_packable(self.weight_OKI, self.packed, options[0].weights)
         with torch.inference_mode(False), torch.no_grad():
+            weight_OKI = self.direct_weight().detach()
             choice = self._pack(weight_OKI, options, instructions)
-        if self.packed is not None:
-            self.weight_OKI = nn.Parameter(weight_OKI.new_empty(0), requires_grad=False)
+        kept = weight_OKI if self.packed is None else weight_OKI.new_empty(0)
+        self.weight_OKI = nn.Parameter(kept, requires_grad=False)
         return choice
 
     def _pack(self, weight_OKI: Tensor, options: Sequence[Choice], instructions: Instructions) -> Choice:
@@ -156,6 +160,7 @@ class FusedConvolution(nn.Module):
 
     def _transform(self, weight_OKI: Tensor, choice: Choice) -> Choice:
         weight_KIO = weight_OKI.permute(1, 2, 0)
+        self.packed = None
         if choice.algorithm is not None:
             weight_PK, flat = choice.algorithm.weight_PK, weight_KIO.double().flatten(1)
             weight_PIO = (weight_PK @ flat).view(-1, *weight_KIO.shape[1:]).float()
@@ -255,11 +260,12 @@ def prepare(
     that need less, and a warning tells of it. The weights of one layer at a time are held twice. "int8" rounds what
     layers read too, in steps that each block of frames has of its own; it needs the native library: RuntimeError.
     A layer whose weights a format would harm (`scales`) is kept in the next more exact one, up to the direct sum.
+    What was prepared as another kind is prepared anew. Raises ValueError for weights that this rounded (`pack`).
     """
     named = {
         name: module
         for name, module in network.named_modules()
-        if isinstance(module, FusedConvolution) and module.packed is None
+        if isinstance(module, FusedConvolution) and (module.packed is None or module.prepared_as != kind)
     }
     if not named:
         return PreparationReport(0, 0, 0)
@@ -273,11 +279,12 @@ def prepare(
         raise RuntimeError(f"int8 convolutions need the native library; `{LIBRARY.command}` makes it")
     options = [planning.choices(layer.shape, kind=kind, machine=machine, instructions=instructions) for layer in layers]
     chosen = planning.within(options, limit_bytes)
-    direct_bytes = sum(layer.weight_OKI.numel() * 4 for layer in layers)
+    direct_bytes = sum(4 * own.taps * own.channels * own.filters for own in (layer.shape for layer in layers))
     kept: dict[str, Choice] = {}
     for (name, layer), choice in zip(named.items(), chosen, strict=True):
         others = planning.more_exact(layer.shape, choice, kind, machine=machine, instructions=instructions)
         kept[name or "the layer"] = layer.pack([choice, *others], instructions)
+        layer.prepared_as = kind
     limited = sum(choice is not layer[0] for choice, layer in zip(chosen, options, strict=True))
     higher = tuple(name for name, choice in kept.items() if kind == "int8" and choice.weights != "int8")
     prepared = PreparationReport(sum(choice.weight_bytes for choice in kept.values()), direct_bytes, limited, higher)

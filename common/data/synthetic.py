@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import soundfile
 import soxr
 
-from common.audio import espeak
+from common.audio import espeak, waveform
 from common.data.texts.paired import pairs
 from common.data.texts.sentences import QUESTIONS, Language, Subset, sentences
 
@@ -319,7 +318,7 @@ def _render_noisy(config: SyntheticConfig, task: _Task) -> _Spoken:
     samples = noise * np.sqrt(power / 10 ** (random.uniform(*config.snr_db) / 10))
     samples[before : before + len(clean)] += clean
     samples *= 10 ** (random.uniform(*config.peak_db) / 20) / np.abs(samples).max()
-    soundfile.write(task.path, samples, config.sample_rate, subtype="PCM_16")
+    waveform.write(task.path, samples, config.sample_rate)
     return _Spoken(task, len(samples) / config.sample_rate, _delayed(speech.words, before / config.sample_rate))
 
 
@@ -327,7 +326,7 @@ def _render_clean(_: SyntheticConfig, task: _Task) -> _Spoken:
     speech = espeak.speak(task.sentence, task.voice)
     silence = np.zeros(round(_SPARE_SECONDS * espeak.SAMPLE_RATE), np.float32)
     samples = np.concatenate([silence, 0.7 * speech.samples / np.abs(speech.samples).max(), silence])
-    soundfile.write(task.path, samples, espeak.SAMPLE_RATE, subtype="PCM_16")
+    waveform.write(task.path, samples, espeak.SAMPLE_RATE)
     return _Spoken(task, len(samples) / espeak.SAMPLE_RATE, _delayed(speech.words, _SPARE_SECONDS))
 
 

@@ -12,10 +12,12 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
+def written_whole(path: Path, *, is_flushed: bool = True) -> Iterator[BinaryIO]:
     """A file to write, which takes the place of `path` when every byte is on disk; after an error `path` is untouched.
 
-    Missing folders are made; devices and pipes are written to. Raises OSError, which names `path`.
+    Without `is_flushed` that is when every byte is written, which the system keeps if this process is killed and loses
+    with its power: for files of which there are many, and which can be made again; to wait for a disk takes longer than
+    to write a clip. Missing folders are made; devices and pipes are written to. Raises OSError, which names `path`.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -27,9 +29,11 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if is_flushed:
+                os.fsync(file.fileno())
         temporary.replace(path)
-        _flush_folder(path.parent)
+        if is_flushed:
+            _flush_folder(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:

@@ -109,6 +109,12 @@ class PromptFormat:
             raise ValueError(f"{asked}: this model has learned {', '.join(self.directions)} alone")
         return source, target
 
+    def spoken(self) -> tuple[str, ...]:
+        """Codes of the languages that a model has learned to hear, or of all where nobody knows what it has learned."""
+        known = self.pieces.languages
+        learned = (one for one in known if any(direction(one, to) in self.directions for to in known))
+        return tuple(learned) or known
+
     def is_translation(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt names two languages."""
         named = {self.pieces.labels[token] for token in prompt if token in self.pieces.control}

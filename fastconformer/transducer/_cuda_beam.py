@@ -19,7 +19,7 @@ from fastconformer.transducer._beam_library import (
     BeamResult,
     TransducerBeamOptions,
 )
-from fastconformer.transducer._cuda_decoder import STEPS_AT_ONCE, CudaDecoder
+from fastconformer.transducer._cuda_decoder import STEPS_AT_ONCE, CudaDecoder, room_for
 from fastconformer.transducer._decoder_library import PANEL
 from fastconformer.transducer.loss import _cuda_library
 from fastconformer.transducer.loss._loss_library import TYPES, call
@@ -54,16 +54,12 @@ def search(
     """Searches a batch that `fits`, lengths checked. Counts are `MORE_NODES` where an utterance needs more room than is
     usual.
 
-    Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, before which all rooms of
-    greedy decoding go.
+    Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, as
+    `CudaDecoder.within_memory`.
     """
+    what = (options, *room_for(*encoded_BSC.shape[:2]))
     given = (decoder, options, encoded_BSC, counts_B, decoder.placed(scorers))
-    try:
-        return _searched(*given)
-    except torch.OutOfMemoryError:
-        if not decoder.drop_rooms():
-            raise
-    return _searched(*given)
+    return decoder.within_memory(lambda: _searched(*given), what, scorers)
 
 
 def _searched(

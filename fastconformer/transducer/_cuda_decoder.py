@@ -11,7 +11,7 @@ result.
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from ctypes import Structure, byref, c_uint8
 from typing import Any, TypeVar
 
@@ -41,6 +41,7 @@ NAN = -1
 FEWEST_FRAMES = 16
 MOST_ROOMS, MOST_BYTES = 16, 1 << 30
 """Rooms, and their memory together, beyond which those go that were not used for longest."""
+LANGUAGE_MODEL = "language model"
 
 
 class DeviceBatch(Structure):
@@ -101,7 +102,8 @@ class CudaDecoder:
         """Whether launches are recorded as graphs."""
         self._scorers = DeviceScorers(self.device, weights.blank + 1)
         self._rooms: OrderedDict[tuple[object, ...], Room] = OrderedDict()
-        self._alone = threading.Lock()  # a room holds one batch
+        self._short = Shortages()
+        self._alone = threading.RLock()  # a room holds one batch
 
     def _placed(self, array: np.ndarray) -> Placed:
         tensor = self.moved(array)
@@ -125,64 +127,71 @@ class CudaDecoder:
     ) -> DecoderResult:
         """Decodes a batch, lengths checked; updates `state`, the tensors of a `DecoderState` in their order.
 
-        Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, before which all rooms go,
-        but for scorers that were too large before.
+        Raises ValueError for an utterance whose frames hold NaN, and torch.OutOfMemoryError, as `within_memory`.
         """
         settings = (max_symbols, any(scorers), internal_weight)
-        given = (torch.as_tensor(encoded_BSC), counts_B, state, scorers, settings)
         with self._alone:
-            return self._with_room(lambda: self._decoded(*given), scorers)
+            addresses = self.placed(scorers)
+            given = (torch.as_tensor(encoded_BSC), counts_B, state, addresses, settings)
+            what = (*room_for(*given[0].shape[:2]), *settings)
+            return self.within_memory(lambda: self._decoded(*given), what, scorers)
 
     def placed(self, scorers: Sequence[ctc.Scorer | None]) -> list[int]:
-        """Their addresses on the device, for another search. Raises torch.OutOfMemoryError, as `decode`."""
-        with self._alone:
-            return self._with_room(lambda: self._addresses(scorers), scorers)
+        """Their addresses on the device. Raises torch.OutOfMemoryError, as `within_memory`."""
+        return self.within_memory(lambda: [self._scorers.address(own) for own in scorers], LANGUAGE_MODEL, scorers)
 
-    def drop_rooms(self) -> bool:
-        """Leaves their memory to another search; whether there were any."""
+    def within_memory(
+        self, compute: Callable[[], Found], what: Hashable, scorers: Sequence[ctc.Scorer | None]
+    ) -> Found:
+        """`compute()`, and where memory is short once more without the rooms.
+
+        What fails then, something that is always called `what` beside these scorers, raises torch.OutOfMemoryError
+        without a try, and leaves the rooms, until more memory is free than there was.
+        """
+        free = self._free()
+        self._short.check(what, scorers, free)
+        for _ in range(2):
+            try:
+                found = compute()
+            except torch.OutOfMemoryError:
+                if self._drop_rooms():
+                    continue
+                break
+            self._short.forget(what, scorers)
+            return found
+        raise self._short.noted(what, scorers, free)
+
+    def _free(self) -> int:
+        """Memory of a GPU that tensors can have once the rooms have gone; what torch keeps unused counts."""
+        if self.device.type != "cuda":
+            return 0
+        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         with self._alone:
-            return self._drop_rooms()
+            rooms = sum(room.nbytes for room in self._rooms.values())
+        return torch.cuda.mem_get_info(self.device)[0] + unused + rooms
 
     def _drop_rooms(self) -> bool:
-        had = bool(self._rooms)
-        self._rooms.clear()
-        return had
-
-    def _with_room(self, compute: Callable[[], Found], scorers: Sequence[ctc.Scorer | None]) -> Found:
-        """`compute()`, and where memory is short once more without the rooms."""
-        self._scorers.check(scorers)
-        try:
-            return compute()
-        except torch.OutOfMemoryError:
-            if not self._drop_rooms():
-                raise
-        return compute()
+        """Whether there were any."""
+        with self._alone:
+            had = bool(self._rooms)
+            self._rooms.clear()
+            return had
 
     def _decoded(
         self,
         encoded_BSC: Tensor,
         counts_B: np.ndarray,
         state: Sequence[Tensor] | None,
-        scorers: Sequence[ctc.Scorer | None],
+        scorers: Sequence[int],
         settings: tuple[Any, ...],
     ) -> DecoderResult:
         with native.current_stream(self.device) as stream:
-            addresses = self._addresses(scorers)
             room = self._room(*encoded_BSC.shape[:2], *settings)
-            room.enter(encoded_BSC, counts_B, state, addresses)
+            room.enter(encoded_BSC, counts_B, state, scorers)
             room.begin(stream)
             while bool(room.active_B.any()):
                 room.step(stream)
             return room.leave(len(counts_B), state)
-
-    def _addresses(self, scorers: Sequence[ctc.Scorer | None]) -> list[int]:
-        try:
-            return [self._scorers.address(own) for own in scorers]
-        except torch.OutOfMemoryError:
-            if not self._rooms:  # nothing can make room for them
-                self._scorers.refuse(scorers)
-                self._scorers.check(scorers)
-            raise
 
     def _room(self, batch: int, frames: int, *settings: Any) -> "Room":
         key = (*room_for(batch, frames), *settings)
@@ -299,6 +308,41 @@ def _arrays_of(scorer: ctc.Scorer) -> list[np.ndarray]:
     return found
 
 
+class Shortages:
+    """What a device had no memory for, by its name and the largest array of the scorers beside it: all sets of phrases
+    beside a language model share it. Each is tried once at every size of free memory that is more than before."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[Hashable, int], tuple[weakref.ref[np.ndarray] | None, int]] = {}
+
+    def noted(self, what: Hashable, scorers: Sequence[ctc.Scorer | None], free: int) -> torch.OutOfMemoryError:
+        """From here on `check` refuses this with so much free memory or less; the error that says so."""
+        largest = _largest(scorers)
+        self._free[what, id(largest)] = (largest if largest is None else weakref.ref(largest), free)
+        whose = "the language model" if what == LANGUAGE_MODEL else "a batch of this size"
+        return torch.OutOfMemoryError(f"the memory of the GPU does not suffice for {whose}")
+
+    def forget(self, what: Hashable, scorers: Sequence[ctc.Scorer | None]) -> None:
+        """It was possible after all."""
+        if self._free:
+            self._free.pop((what, id(_largest(scorers))), None)
+
+    def check(self, what: Hashable, scorers: Sequence[ctc.Scorer | None], free: int) -> None:
+        """Raises torch.OutOfMemoryError for what had too little memory before, and has no more of it."""
+        for array in (None, *_arrays(scorers)) if self._free else ():
+            of, most = self._free.get((what, id(array)), (None, -1))
+            if free <= most and (of is None or of() is array):
+                raise self.noted(what, scorers, most)
+
+
+def _arrays(scorers: Sequence[ctc.Scorer | None]) -> Iterator[np.ndarray]:
+    return (array for own in filter(None, scorers) for array in _arrays_of(own))
+
+
+def _largest(scorers: Sequence[ctc.Scorer | None]) -> np.ndarray | None:
+    return max(_arrays(scorers), key=lambda array: array.nbytes, default=None)
+
+
 class DeviceScorers:
     """Scorers on a device as long as they live on the host; what several share lies there once."""
 
@@ -306,18 +350,6 @@ class DeviceScorers:
         self._device, self._vocabulary = device, vocabulary
         self._placed: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
         self._made: weakref.WeakKeyDictionary[ctc.Scorer, tuple[int, object]] = weakref.WeakKeyDictionary()
-        self._refused: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
-
-    def refuse(self, scorers: Sequence[ctc.Scorer | None]) -> None:
-        """From here on `check` refuses these, and all that share the largest array of them, as a language model's."""
-        largest = max((array for own in filter(None, scorers) for array in _arrays_of(own)), key=lambda own: own.nbytes)
-        self._refused[id(largest)] = largest
-
-    def check(self, scorers: Sequence[ctc.Scorer | None]) -> None:
-        """Raises torch.OutOfMemoryError for scorers that were too large."""
-        for own in filter(None, scorers if self._refused else ()):
-            if any(id(array) in self._refused for array in _arrays_of(own)):
-                raise torch.OutOfMemoryError("the memory of the GPU does not suffice for the language model")
 
     def address(self, scorer: ctc.Scorer | None) -> int:
         """Where `transducer_scorer_for_device` has put it; 0 for None."""

@@ -7,6 +7,7 @@ import torch
 from common import benchmark
 from common.benchmark import Timings
 from common.threads import torch_threads
+from tests.timing import quickest
 
 CPU = torch.device("cpu")
 
@@ -57,12 +58,17 @@ def test_the_commit_of_rows_is_that_of_the_start(tmp_path, monkeypatch):
 
 def test_the_limits_of_a_machine_are_not_below_what_torch_reaches():
     a = torch.randn(512, 512)
-    with torch_threads(1):
-        limits = benchmark.limits(CPU)
-        calls = {"product": lambda: a @ a, "copy": a.clone}
-        times = benchmark.compare(calls, device=CPU, warmup=5, repeats=20)
-    assert 2 * 512**3 / min(times["product"].milliseconds) / 1e6 < 1.1 * limits["peak_gflops"] < 1000
-    assert limits["copy_gb_per_second"] > 0.5
+
+    def share() -> float:
+        """What torch reaches of the limit, measured anew: others may slow down the one or the other."""
+        with torch_threads(1):
+            limits = benchmark.limits(CPU)
+            times = benchmark.compare({"product": lambda: a @ a}, device=CPU, warmup=5, repeats=20)
+        assert limits["peak_gflops"] < 1000
+        assert limits["copy_gb_per_second"] > 0.5
+        return 2 * 512**3 / min(times["product"].milliseconds) / 1e6 / limits["peak_gflops"]
+
+    assert quickest(1.1, share) < 1.1
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])

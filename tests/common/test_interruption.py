@@ -92,13 +92,13 @@ def test_a_signal_that_came_before_ends_what_need_not_be_finished_where_it_was_h
     assert went_on == ["before", "after"]
 
 
-@pytest.mark.parametrize("module", ["jasper.inference", "fastpitch.inference", "trt.run", "ctc.ngram"])
+@pytest.mark.parametrize("module", ["-mjasper.inference", "fastpitch.inference", "trt.run", "ctc.ngram"])
 def test_ctrl_c_while_a_command_is_imported_is_one_line(module, tmp_path):
     """numpy, which all of them import, stands for torch: here it takes until the signal comes."""
     (tmp_path / "numpy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
     told = subprocess.run(
-        [sys.executable, "-m", module, "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+        [sys.executable, *(["-m"] if module[0] != "-" else []), module, "--help"], cwd=REPOSITORY, capture_output=True,
+        text=True, check=False, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
     )  # fmt: skip
     assert (told.returncode, told.stdout, told.stderr) == (130, "", "interrupted\n")
 
@@ -121,9 +121,19 @@ def test_ctrl_c_at_the_start_of_the_installed_command_is_one_line(where, tmp_pat
     assert (told.returncode, told.stdout, told.stderr) == (130, "", "interrupted\n")
 
 
-def test_programs_of_others_that_import_a_package_are_left_alone():
-    code = "import signal, common, ctc; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    told = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("name", ["-c", "-m", "speech", "speech.exe", "other"])
+@pytest.mark.parametrize("imported", ["common, ctc", "speech", "jasper"])
+def test_programs_of_others_that_import_a_package_are_left_alone(name, imported, tmp_path):
+    """Whatever they are called."""
+    code = f"import signal, {imported}; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "__init__.py").write_text(f"import {imported}")
+    (tmp_path / ("theirs/__main__.py" if name == "-m" else name)).write_text(code)
+    program = {"-c": ["-c", code], "-m": ["-m", "theirs"]}.get(name, [tmp_path / name])
+    told = subprocess.run(
+        [sys.executable, *program], cwd=REPOSITORY, capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+    )  # fmt: skip
     assert told.stdout == "True\n"
 
 

@@ -527,6 +527,64 @@ def test_a_language_model_that_does_not_fit_is_tried_once_and_rooms_stay(monkeyp
     decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=small), expected[2])
 
 
+def test_a_language_model_that_did_not_fit_is_tried_again_once_more_memory_is_free(monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    own, *_ = decoder_tests.scorers()
+    decode, free, tried = Decoder(weights), [100], []
+    device = decode.on_device
+    place = device._scorers.address
+    monkeypatch.setattr(device, "_free", lambda: free[0])
+    monkeypatch.setattr(
+        device._scorers,
+        "address",
+        lambda one: tried.append(free[0]) or (out_of_memory() if free[0] < 300 else place(one)),
+    )
+    expected = Decoder(arrays_of(weights))(encoded_BSC, frames_B, scorers=own)
+    for free[0] in (100, 100, 90, 200, 150, 200, 300):
+        decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=own), expected)
+    assert sorted({*tried}) == [100, 200, 300]
+    assert tried.count(100) == tried.count(200) == 1
+    assert device._rooms, "the last batch was decoded on the device"
+    free[0] = 50
+    tries = len(tried)
+    decoder_tests.assert_same(decode(encoded_BSC, frames_B, scorers=own), expected)
+    assert len(tried) > tries, "what fits is not refused"
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_a_language_model_that_leaves_no_room_drops_those_of_others_once(search: str, monkeypatch: pytest.MonkeyPatch):
+    weights, encoded_BSC, frames_B = decoder_tests.random_problem()
+    own, *_ = decoder_tests.scorers()
+    assert own is not None
+    plain = Decoder(weights)
+    device = plain.on_device
+    expected = Decoder(arrays_of(weights))(encoded_BSC, frames_B)
+    module, name = (_cuda_decoder, "Room") if search == "greedy" else (_cuda_beam, "_searched")
+    real, tried = getattr(module, name), []
+
+    def without_room(*given):
+        scored = given[4] if search == "greedy" else any(given[4])
+        return tried.append(1) or (out_of_memory() if scored else real(*given))
+
+    monkeypatch.setattr(module, name, without_room)
+    options, on_host = TransducerBeamOptions(beam=2), arrays_of(weights)
+    decode, host = (
+        (plain, Decoder(on_host))
+        if search == "greedy"
+        else (BeamSearch(weights, options, device=device), BeamSearch(on_host, options))
+    )
+    decoder_tests.assert_same(plain(encoded_BSC, frames_B), expected)
+    for scorer in (own, own.with_hot_words({"a": 2.0}), own.with_hot_words({"b": 1.0})):
+        assert decode(encoded_BSC, frames_B, scorers=scorer) == host(encoded_BSC, frames_B, scorers=scorer)
+        if scorer is own:
+            assert not device._rooms, "all rooms went before it was given up"
+            decoder_tests.assert_same(plain(encoded_BSC, frames_B), expected)
+            rooms, tries = dict(device._rooms), len(tried)
+    assert rooms
+    assert device._rooms == rooms
+    assert len(tried) == tries, "neither is a search tried with as little memory"
+
+
 def test_what_cannot_be_written_goes_to_the_device_without_a_copy_on_the_host():
     for array in (np.arange(5), np.zeros(0, np.float32)):
         array.flags.writeable = False

@@ -34,7 +34,7 @@ def test_a_notebook_runs_and_draws(path, tmp_path, monkeypatch):
     for name, value in (models | variables).items():
         monkeypatch.setenv(name, str(value))
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=250, kernel_name="python3").execute(cwd=str(tmp_path))
+    nbclient.NotebookClient(notebook, timeout=None, kernel_name="python3").execute(cwd=str(tmp_path))
     shown = [kind for cell in notebook.cells for output in cell.get("outputs", []) for kind in output.get("data", {})]
     assert "image/png" in shown
 

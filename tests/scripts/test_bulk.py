@@ -49,8 +49,8 @@ def test_two_workers_one_of_them_killed_write_what_one_writes(checkpoint, corpus
     while not list(tmp_path.glob(".all.jsonl.1-of-2.*")) and workers[0].poll() is None:
         time.sleep(0.002)  # its part has been begun
     workers[0].send_signal(signal.SIGKILL)
-    assert workers[1].wait(120) == 0
-    workers[0].wait(10)
+    assert workers[1].wait() == 0
+    workers[0].wait()
     parts = {path.name for path in tmp_path.glob("all.jsonl.*")}
     if parts == {"all.jsonl.2-of-2"}:
         refused = here(output, "--merge").err[-1]
@@ -59,7 +59,7 @@ def test_two_workers_one_of_them_killed_write_what_one_writes(checkpoint, corpus
     assert "all.jsonl.2-of-2: is there already" in here(output, "--shard", "2/2").err[-1]
     environment = {**os.environ, "SPEECH_PYTHON": sys.executable, "SLURM_SUBMIT_DIR": str(REPOSITORY)}
     script = ["bash", str(REPOSITORY / "scripts/bulk/slurm_array.sh"), "merge", "jasper", checkpoint, corpus, output]
-    assert subprocess.run(script, env=environment, check=False, timeout=120).returncode == 0
+    assert subprocess.run(script, env=environment, check=False).returncode == 0
     assert output.read_text() == one.read_text()
 
 
@@ -99,8 +99,8 @@ def test_a_worker_of_ray_lists_what_it_cannot_read(checkpoint, corpus, tmp_path)
 def test_ray_gives_what_the_command_gives(checkpoint, corpus, tmp_path):
     pytest.importorskip("ray", reason="the extra ray is not installed")
     one, output = tmp_path / "one.jsonl", tmp_path / "all.jsonl"
-    assert job(checkpoint, corpus, one).wait(120) == 0
+    assert job(checkpoint, corpus, one).wait() == 0
     command = [sys.executable, "scripts/bulk/ray_transcribe.py", str(checkpoint), str(corpus), "--output", str(output)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    subprocess.run([*command, "--block", "5"], cwd=REPOSITORY, env=environment, check=True, timeout=280)
+    subprocess.run([*command, "--block", "5"], cwd=REPOSITORY, env=environment, check=True)
     assert output.read_text() == one.read_text()

@@ -45,6 +45,24 @@ def both(request, canary):
     return fastconformer.load(golden.path(request.param), device="cpu"), loading.load(canary(request.param))
 
 
+def test_a_language_is_identified_among_those_that_the_model_has_learned_to_hear(both, monkeypatch):
+    home, ours = both
+    assert home.languages == ours.languages == ("de", "en")
+    for asr in both:
+        assert {found.language for found in asr.identify(golden.flacs())} == {"en"}
+        every = asr.identify(golden.flacs())
+        for learned, language in ((("de-de", "de-en"), "de"), (("en-de",), "en")):
+            monkeypatch.setattr(asr.prompts, "directions", learned)
+            assert {*asr.identify(golden.flacs())} == {(language, 1.0)}
+            assert asr.assumed_language == language
+        (text,) = asr.transcribe(golden.flacs()[:1], source_language="auto", target_language="de")
+        monkeypatch.setattr(asr.prompts, "directions", ())
+        (expected,) = asr.transcribe(golden.flacs()[:1], source_language="en", target_language="de")
+        assert text.text == expected.text
+        monkeypatch.setattr(asr.prompts, "directions", ("de-de", "en-en"))
+        assert asr.identify(golden.flacs()) == every
+
+
 @pytest.mark.parametrize("asked", ASKED)
 def test_texts_are_those_of_the_checkpoint_alone_and_in_a_batch(both, asked):
     home, ours = both

@@ -101,6 +101,6 @@ def prompted_texts(heard: Sequence[Recording], content: bytes) -> list[str]:
         path = Path(folder) / "whole.onnx"
         path.write_bytes(content)
         asr = ExportedAttention(OnnxModel(path, threads=1), threads=1)
-        language = asr.attention.language or asr.assumed_language or asr.languages[0]
+        language = asr.attention.language or asr.assumed_language or asr.prompts.spoken()[0]
         samples, wanted = [own.samples_N[:] for own in heard], [dict(own.wanted) for own in heard]
         return [own.text for own in asr.transcribe(samples, source_language=language, wanted=wanted, times="none")]

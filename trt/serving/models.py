@@ -135,7 +135,7 @@ class Ears(NamedTuple):
         decoder = (wanted[0].decoder if wanted else None) or self.decoder
         how: dict[str, Any] = {} if decoder is None else {"decoder": decoder}
         if self.is_prompted:
-            how["source_language"] = self.asr.assumed_language or self.languages[0]
+            how["source_language"] = self.asr.assumed_language or self.asr.prompts.spoken()[0]
             how["wanted"] = [one.told for one in wanted or [WantedText()] * len(recordings)]
         return list(self.asr.stream(recordings, batch_size=self.batch_size, on_error="skip", **how))
 

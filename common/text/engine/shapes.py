@@ -1,7 +1,7 @@
 """What a token may look like: a pattern, the readings of a match, and what its form tells the model."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ class TokenShape(NamedTuple):
     name: str
     pattern: re.Pattern[str]
     readings: Callable[[re.Match[str], Any], Readings]
-    begins: str
+    begins: re.Pattern[str]
 
 
 class Shapes:
@@ -48,7 +48,7 @@ class Shapes:
             if len(self._at) >= _MOST_PLACES:
                 self._at.clear()
             plain = re.sub(r"\s", " ", head)
-            found = self._at[head] = tuple(shape for shape in self.all if re.match(shape.begins, plain))
+            found = self._at[head] = tuple(shape for shape in self.all if shape.begins.match(plain))
         return found
 
 
@@ -58,7 +58,7 @@ _DIGITS = re.compile(r"\d{1,60}+(.?)(.?)", re.DOTALL)
 
 def shape(name: str, pattern: str, readings: Callable[[re.Match[str], Any], Readings], begins: str = "") -> TokenShape:
     """A shape whose pattern is not compiled yet."""
-    return TokenShape(name, re.compile(pattern), readings, begins)
+    return TokenShape(name, re.compile(pattern), readings, re.compile(begins))
 
 
 def either(names: Iterable[str]) -> str:
@@ -66,8 +66,8 @@ def either(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
 
 
-Memory = dict[tuple[object, ...], list[SpokenForm]]
-"""Readings of matches, by all that they are made of."""
+Memory = dict[tuple[object, ...], tuple[Sequence[str], list[SpokenForm]]]
+"""Features and readings of matches, by all that they are made of."""
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 20_000, 80  # matches, and characters of each
 
 
@@ -85,16 +85,16 @@ def matched(
         if not m or not m[0] or (name, m.end()) in seen:
             continue
         key = (name, m[0], m.groups(), text[m.end() : m.end() + behind])
-        readings = memory.get(key) if memory is not None else None
-        if readings is None:
-            readings = list(readings_of(m, style))
+        known = memory.get(key) if memory is not None else None
+        if known is None:
+            known = own_features(name, m[0][:40]), list(readings_of(m, style))
             if memory is not None and len(m[0]) <= _LONGEST_REMEMBERED:
                 if len(memory) > _MOST_REMEMBERED:
                     memory.clear()
-                memory[key] = readings
-        if readings:
+                memory[key] = known
+        if known[1]:
             seen.add((name, m.end()))
-            found.append(Proposal(m.end(), own_features(name, m[0][:40]), readings))
+            found.append(Proposal(m.end(), *known))
     return found
 
 
@@ -139,8 +139,9 @@ def _compared(shape: str, first: int, second: int) -> list[str]:
 
 def beside(text: str, start: int, stop: int) -> str:
     """What stands right beside a sign: a letter, a digit, a space."""
+    return _kind(text[start - 1] if start else " ") + _kind(text[stop] if stop < len(text) else " ")
 
-    def kind(character: str) -> str:
-        return "9" if character.isdigit() else "a" if character.isalpha() else " " if character.isspace() else character
 
-    return kind(text[start - 1] if start else " ") + kind(text[stop] if stop < len(text) else " ")
+@lru_cache(maxsize=4096)
+def _kind(character: str) -> str:
+    return "9" if character.isdigit() else "a" if character.isalpha() else " " if character.isspace() else character

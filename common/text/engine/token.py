@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from common.text.engine.choose import Before, Chooser, Chosen, Proposal, Repeated, SpokenForm, Surroundings
+from common.text.engine.choose import Chooser, Chosen, Proposal, Repeated, SpokenForm
+from common.text.engine.context import Before, Surroundings
 
 
 class Token(NamedTuple):
@@ -26,7 +27,7 @@ def read(
     `plain` finds at once what may only be read as it stands.
     """
     context: Surroundings[int] | None = None
-    repeated, position, before = Repeated(text), 0, Before()
+    repeated, position, before = Repeated(text), 0, Before("", {})
     ahead: tuple[int, list[Proposal]] = (-1, [])
 
     def choose() -> Chosen:

@@ -3,7 +3,8 @@
 import re
 from functools import lru_cache
 
-from common.text.engine.choose import Proposal, SpokenForm, edge
+from common.text.engine.choose import Proposal, SpokenForm
+from common.text.engine.context import edge
 from common.text.engine.shapes import Shapes, beside, either, matched, reading, shape
 from common.text.english import electronic, words
 from common.text.english.say import says

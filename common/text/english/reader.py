@@ -5,7 +5,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from common.text.engine.choose import Before, Chooser, Proposal, SpokenForm, Why, read_table, read_weights
+from common.text.engine.choose import Chooser, Proposal, SpokenForm, Why, read_table, read_weights
+from common.text.engine.context import Before
 from common.text.engine.token import Following, Token, read
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
@@ -96,7 +97,7 @@ def _plain(text: str, addresses: dict[int, Proposal]) -> Callable[[int], Token |
 
 def why(text: str, style: Style) -> list[tuple[str, Why]]:
     """Each piece of `text` that could be read in several ways, and why it is read as it is."""
-    found, position, before = [], 0, Before()
+    found, position, before = [], 0, Before("", {})
     may_stand = following(text, style)
     for token in tokens(text, style):
         _, choices = may_stand(position)

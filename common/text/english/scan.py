@@ -1,6 +1,7 @@
 """The shapes of numbers and signs, and all that may stand at a place of a text."""
 
 import re
+from functools import cache
 
 from common.text.engine.choose import Proposal, SpokenForm
 from common.text.engine.shapes import Shapes, beside, either, matched, shape
@@ -120,24 +121,27 @@ _KEPT = SpokenForm(("sign",), None)
 def proposals(text: str, position: int, style: Style) -> list[Proposal]:
     """All that text[position:] may begin with."""
     character = text[position]
-    if _STOP.match(text, position):
-        return []
     if character.isalpha():
         if is_within_word(text, position):
             return []
         found = lexical.of_words(text, position, style)
         shapes = _IN_LETTERS.at(text, position)
         return found + matched(shapes, text, position, style, style.memory) if character.isupper() else found
-    if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
-        return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
-    found = matched(SHAPES.at(text, position), text, position, style, style.memory)
     if character.isdecimal():
+        if (day := _DAY.match(text, position)) and _MONTH_AHEAD.search(text[max(0, position - 11) : position]):
+            return [Proposal(day.end(), [], list(say.ordinal_day(day, style)))]
+        found = matched(SHAPES.at(text, position), text, position, style, style.memory)
         if (m := ALNUM.match(text, position)) and (readings := words.abbreviations(m[0], style, dot=False)):
             found.append(Proposal(m.end(), [f"w={m[0]}"], readings))
         return found
-    sign = next((sign for sign in _SIGNS_AT.get(character, ()) if text.startswith(sign, position)), "")
-    if sign and _is_sign(text, position, position + len(sign)):
-        found += _of_sign(text, position, sign)
+    if character == "." and _STOP.match(text, position):
+        return []
+    found = matched(SHAPES.at(text, position), text, position, style, style.memory)
+    for sign in _SIGNS_AT.get(character, ()):
+        if text.startswith(sign, position):
+            if _is_sign(text, position, position + len(sign)):
+                found += _of_sign(text, position, sign)
+            break
     return found
 
 
@@ -148,22 +152,27 @@ def is_within_word(text: str, position: int) -> bool:
 
 def _of_sign(text: str, position: int, sign: str) -> list[Proposal]:
     """What a sign says, and its first character where that is one, too."""
-    stop = position + len(sign)
-    around = beside(text, position, stop)
-    own = [f"s={sign}", f"s={sign}{around}"]
-    silent = "sign" if around == "99" else "nothing"
+    around = beside(text, position, position + len(sign))
+    own = (f"s={sign}", f"s={sign}{around}")
+    return [Proposal(position + length, own, readings) for length, readings in _readings(sign, around == "99")]
+
+
+@cache
+def _readings(sign: str, is_amid_digits: bool) -> list[tuple[int, list[SpokenForm]]]:
+    """The lengths and the readings of a sign and of its first character; one of its silent readings is enough."""
+    silent = "sign" if is_amid_digits else "nothing"
     readings = [*SIGN_ROWS[sign], _KEPT]
     silences = sum(not r.said for r in readings)
-    found = [Proposal(stop, own, [r for r in readings if r.said or silences < 2 or r.parts[0] != silent])]
+    found = [(len(sign), [r for r in readings if r.said or silences < 2 or r.parts[0] != silent])]
     if len(sign) > 1 and sign[0] in SIGN_ROWS and sign not in ("#s", "--"):
-        found.append(Proposal(position + 1, own, [*SIGN_ROWS[sign[0]], _KEPT]))
+        found.append((1, [*SIGN_ROWS[sign[0]], _KEPT]))
     return found
 
 
 def _is_sign(text: str, start: int, stop: int) -> bool:
     """Whether a sign may be said: not amid other signs, a colon against numbers, a stop against what is no space."""
-    near = text[max(0, start - _NEAR) : stop + _NEAR]
-    if not any(map(str.isalnum, near)) and near.strip() != text[start:stop]:
+    first, last = max(0, start - _NEAR), stop + _NEAR
+    if not _ALNUM.search(text, first, last) and text[first:last].strip() != text[start:stop]:
         return False
     if text[start] in ".:":
         around = beside(text, start, stop)
@@ -173,7 +182,7 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
     return text[start:stop] != "-" or not is_within or bool(_LISTED.match(text, start))
 
 
-_NEAR = 4  # characters
+_NEAR, _ALNUM = 4, re.compile(r"[^\W_]")  # characters
 _LISTED = re.compile(r"(?<=\d[a-z])-[a-z](?!\w)")  # questions 3a-c
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(

@@ -5,14 +5,16 @@ Attention decoders end a text too early, above all where a stretch is longer tha
 Shapes: N samples, S encoder frames, V pieces and the blank.
 """
 
+import difflib
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from common.recognition.cutting.pauses import WINDOW_SECONDS, SoundStretch, loud_windows, stretches
-from common.text.pieces import Pieces, is_spoken
+from common.text.pieces import Pieces, is_spaceless, is_spoken
 from fastconformer.attention.joint import log_likelihood
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import BAD
@@ -20,6 +22,12 @@ from fastconformer.hearing.prompted.texts import GAP, HeardPart, TextHypothesis
 
 AT_ONCE = 4  # neighbours, at most, that are heard as one
 SHORTEST_PART, SHORTEST_UNKNOWN = 2.0, 5.0  # seconds, with a CTC head and without one
+CTC_WEIGHT = 0.3
+"""Share of CTC in the scores of a text, the rest of which is the decoder's."""
+WORD_NATS = 8.0
+UNSURE, UNSURE_OF_LABEL = 0.5, 2.3
+"""Nats by both for all of a stretch and its least probable label, and by the decoder for that label alone, beyond which
+other texts are heard."""
 UNLIKELY = 5.0  # nats that a text may be less probable than the best path of CTC: a word more or less costs more
 PER_FRAME = 10.0  # nats, at most
 LEAST_EVIDENCE = 4.0  # nats for each label of a doubtful text but punctuation, by which CTC prefers it to silence
@@ -40,6 +48,12 @@ class JudgedPart(NamedTuple):
     """Likewise, of one of several."""
     sound: SoundStretch | None = None
     """What it was heard in, where there is a CTC head, and this part or a neighbour is doubtful."""
+
+    unsure: float = 0.0
+    """Nats by which its text is improbable to the decoder."""
+
+    is_unsure: bool = False
+    """Whether others are to be heard though CTC does not doubt it: the decoder does, as where it was overruled."""
 
     is_invented: bool = False
     """Whether nobody can have said it: so fast, or with so little that CTC hears."""
@@ -88,18 +102,48 @@ def judged(
             silence = float(log_probs_SV[:, pieces.blank].sum(dtype=np.float64))
             evidence = log_likelihood(log_probs_SV, spoken, blank=pieces.blank) - silence
             is_invented = evidence < LEAST_EVIDENCE * (len(spoken) or len(labels))
-        return JudgedPart(part, is_bad or doubt > UNLIKELY, doubt, doubt, is_invented=is_invented)
+        nats = [-math.log(max(sure, 1e-30)) for sure in text.confidence]
+        most = max(nats, default=0.0)
+        is_unsure = most > UNSURE_OF_LABEL or CTC_WEIGHT * doubt + (1 - CTC_WEIGHT) * most > UNSURE
+        is_doubtful = is_bad or doubt > UNLIKELY
+        return JudgedPart(
+            part, is_doubtful, doubt, doubt,
+            unsure=sum(nats), is_unsure=is_doubtful or is_unsure, is_invented=is_invented,
+        )  # fmt: skip
     if log_probs_SV is not None:
         expected = LEAST_OF_TRANSLATED * heard_letters(log_probs_SV, pieces)
         doubt = 2 * expected if is_bad else max(0.0, expected - said)
-        return JudgedPart(part, is_bad or doubt > 0, doubt, doubt, is_invented=is_invented)
+        is_doubtful = is_bad or doubt > 0
+        return JudgedPart(part, is_doubtful, doubt, doubt, is_unsure=is_doubtful, is_invented=is_invented)
     expected = SLOWEST * WINDOW_SECONDS * float(loud_windows(sound_N, rate).sum())
     is_doubtful, doubt, of_part = said > 0, expected - said, expected
     if is_bad:
         is_doubtful, doubt, of_part = True, 2 * expected, 2 * expected
     elif said >= expected:
         is_doubtful, doubt, of_part = False, 0.0, 0.0
-    return JudgedPart(part, is_doubtful, doubt, of_part, is_invented=is_invented)
+    return JudgedPart(part, is_doubtful, doubt, of_part, is_unsure=is_doubtful, is_invented=is_invented)
+
+
+def is_better(texts: Sequence[JudgedPart], before: JudgedPart) -> bool:
+    """Whether a text, or those of some parts, are more probable by the decoder and CTC than that from before.
+
+    CTC heads are sure of letters that are wrong: of each word in which the texts differ, they have a say of
+    `WORD_NATS` at most; where no spaces are written, of each character. A text that did not end, or that nobody said,
+    has no say.
+    """
+    gain = before.doubt - sum(own.doubt for own in texts)
+    if before.is_invented or BAD & {*before.part.hypothesis.flags}:
+        return gain > 0
+    one = _words(" ".join(own.part.hypothesis.text for own in texts))
+    other = _words(before.part.hypothesis.text)
+    spans = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    most = WORD_NATS * sum(max(b - a, d - c) for kind, a, b, c, d in spans if kind != "equal")
+    surer = before.unsure - sum(own.unsure for own in texts)
+    return CTC_WEIGHT * min(max(gain, -most), most) + (1 - CTC_WEIGHT) * surer > 0
+
+
+def _words(text: str) -> list[str]:
+    return "".join(f" {character} " if is_spaceless(character) else character for character in text).split()
 
 
 def letters(text: str) -> int:

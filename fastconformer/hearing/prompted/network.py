@@ -73,8 +73,8 @@ class PromptedNetwork(ABC):
 
         Models that Cohere trained do not identify any.
         """
-        if len(self.languages) == 1:
-            return self.languages[0]
+        if len(spoken := self.prompts.spoken()) == 1:
+            return spoken[0]
         return "" if self.attention.prompt == "cohere" else AUTO
 
     @abstractmethod

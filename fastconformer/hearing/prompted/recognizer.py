@@ -153,10 +153,10 @@ class PromptedRecognizer(PromptedNetwork):
         yield from rounds.transcripts(rounds.opened(*self._asked(one, every, on_error)) for one in given)
 
     def identify(self, recordings: Iterable[Source], *, batch_size: int = 8) -> list[Identified]:
-        """The language of each recording, by its first stretch, and the probability of it among `languages`.
+        """The language of each recording, by its first stretch, and its probability among those that the model hears.
 
-        Of a model of one language it is that one, with probability 1; Cohere's models did not learn to tell. Raises
-        AudioError.
+        These are those that it has learned to hear, where that is known, or else all `languages`. Of a model of one
+        language it is that one, with probability 1; Cohere's models did not learn to tell. Raises AudioError.
         """
         found = []
         given = iter(read_ahead(recordings, self._read, on_error="stop"))
@@ -165,8 +165,8 @@ class PromptedRecognizer(PromptedNetwork):
         return found
 
     def _identified(self, window: Sequence[Recording]) -> list[Identified]:
-        prompt = self.prompts.to_identify()
-        numbers = [self.pieces.special(f"<|{language}|>") for language in self.languages]
+        prompt, among = self.prompts.to_identify(), self.prompts.spoken()
+        numbers = [self.pieces.special(f"<|{language}|>") for language in among]
         may_V = np.isin(np.arange(self._classes), numbers)
         found = []
         for heard in self._hear([self._first(recording) for recording in window]).heard:
@@ -176,7 +176,7 @@ class PromptedRecognizer(PromptedNetwork):
                 (best,) = step(tokens, [len(tokens) - 1], len(numbers), [may_V])
                 step.give(slots)
             shares = np.exp(np.array(best.log_probs) - best.log_probs[0])
-            found.append(Identified(self.languages[numbers.index(best.labels[0])], round(float(1 / shares.sum()), 4)))
+            found.append(Identified(among[numbers.index(best.labels[0])], round(float(1 / shares.sum()), 4)))
         return found
 
     def _first(self, recording: Recording) -> np.ndarray:
@@ -203,5 +203,5 @@ class PromptedRecognizer(PromptedNetwork):
         wanted = wanted.with_entry(dict(recording.wanted))
         if wanted.source_language == AUTO:
             (found,) = self._identified([recording]) if len(recording.samples_N) else (Identified("", 0.0),)
-            wanted = replace(wanted, source_language=found.language or self.languages[0])
+            wanted = replace(wanted, source_language=found.language or self.prompts.spoken()[0])
         return wanted

@@ -4,10 +4,8 @@ Shapes: N samples.
 """
 
 import contextlib
-import difflib
 import functools
 import itertools
-import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,12 +18,19 @@ from common.recognition.cutting.chunks import WINDOW, by_length
 from common.recognition.cutting.pauses import SoundStretch, stretches
 from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Recording, is_silent
-from common.text.pieces import is_spaceless
 from fastconformer.attention.config import Times
 from fastconformer.attention.prompt import Wanted
-from fastconformer.attention.search import BAD
 from fastconformer.hearing.prompted.decoding import BEAM, AttentionDecoding, HeardFrames
-from fastconformer.hearing.prompted.gaps import AT_ONCE, JudgedPart, judged, parts_of, united, without_sounds
+from fastconformer.hearing.prompted.gaps import (
+    AT_ONCE,
+    CTC_WEIGHT,
+    JudgedPart,
+    is_better,
+    judged,
+    parts_of,
+    united,
+    without_sounds,
+)
 from fastconformer.hearing.prompted.network import PromptedNetwork
 from fastconformer.hearing.prompted.texts import HeardPart, transcript_of
 
@@ -33,9 +38,6 @@ PREFERRED_SHARE = 6 / 7  # of the longest stretch: after half of this it ends in
 SHORTEST_SECONDS = 1.0
 MOST_WASTED = 2.1
 """How often a recording is heard again, at most, without texts that are much less doubtful: all of it may be noise."""
-CTC_WEIGHT = 0.3
-"""Share of CTC in the scores of a text that is searched again because CTC doubts it."""
-WORD_NATS = 8.0
 OVERLAP_SECONDS = 1.0
 """What two stretches both hear around a seam that is in no pause, where words have times by which to join them."""
 
@@ -191,7 +193,7 @@ class Rounds:
         return one.wasted + samples <= most
 
     def _in_parts(self, stretch: AskedStretch, whole: JudgedPart) -> list[JudgedPart]:
-        if not whole.is_doubtful:
+        if not whole.is_unsure:
             return [whole]
         overlap = self._overlap(stretch.wanted, self.network.chunk_seconds)
         sounds = parts_of(stretch.sound, self.network.sample_rate, overlap, has_ctc=self.network.has_ctc)
@@ -203,10 +205,15 @@ class Rounds:
         wholes = self._as_wholes(own, len(own)) if own else []
         found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each)]
         doubt = sum(one.doubt_of_part for one in found)
+        flags = whole.part.hypothesis.flags
+        if not whole.is_doubtful:
+            if not found or not is_better(found, whole):
+                return [whole]
+            return [found[0].flagged(flags), *found[1:]] if flags else found
         of.wasted -= cost if 2 * doubt <= whole.doubt and not all(one.is_invented for one in found) else 0
         if not found or doubt >= whole.doubt:
             return [whole]
-        return [found[0].flagged(whole.part.hypothesis.flags), *found[1:]]
+        return [found[0].flagged(flags), *found[1:]]
 
     def _as_wholes(self, spoken: Sequence[AskedStretch], batch_size: int) -> list[JudgedPart]:
         """One text for each stretch. What CTC doubts is searched again by both."""
@@ -217,13 +224,14 @@ class Rounds:
             samples = [lengthened(stretch.sound.samples_N, rate) for stretch in own]
             frames = network._together(samples)
             parts = self._texts(own, samples, frames, self.decoder)
-            doubtful = [i for i, part in enumerate(parts) if part.is_doubtful and not own[i].wanted.is_translation]
+            doubtful = [i for i, part in enumerate(parts) if part.is_unsure and not own[i].wanted.is_translation]
             if doubtful and network.has_ctc and not self.decoder.ctc_weight:
                 few = frames.some(doubtful)
                 jointly = self._texts([own[i] for i in doubtful], [samples[i] for i in doubtful], few, self._jointly)
                 for i, part in zip(doubtful, jointly, strict=True):
-                    if is_better(part, parts[i]):
-                        parts[i] = part.flagged(parts[i].part.hypothesis.flags)
+                    if is_better([part], parts[i]):
+                        flags = parts[i].part.hypothesis.flags
+                        parts[i] = part.flagged(flags) if parts[i].is_doubtful else part
             found |= zip(rows, parts, strict=True)
         return [found[row] for row in range(len(spoken))]
 
@@ -253,31 +261,10 @@ class Rounds:
             part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
             is_translation = stretch.wanted.is_translation
             one = judged(part, heard_N, rate, log_probs_SV, network.pieces, is_translation=is_translation)
+            if decoder.scorer is not None or stretch.of.recording.hot_words:
+                one = one._replace(is_unsure=one.is_doubtful)  # labels that others ask for are improbable
             found.append(one._replace(sound=None if log_probs_SV is None else stretch.sound))
         return found
-
-
-def is_better(joint: JudgedPart, alone: JudgedPart) -> bool:
-    """Whether a text by both is more probable than that of the decoder alone.
-
-    CTC heads are sure of letters that are wrong: of each word in which the texts differ, they have a say of
-    `WORD_NATS` at most; where no spaces are written, of each character. A text that did not end, or that nobody said,
-    has no say.
-    """
-    gain = alone.doubt - joint.doubt
-    if gain <= 0 or alone.is_invented or BAD & {*alone.part.hypothesis.flags}:
-        return gain > 0
-    one, other = (_words(part.part.hypothesis.text) for part in (joint, alone))
-    spans = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
-    differ = sum(max(b - a, d - c) for kind, a, b, c, d in spans if kind != "equal")
-    sure, before = (
-        sum(math.log(max(sure, 1e-30)) for sure in part.part.hypothesis.confidence) for part in (joint, alone)
-    )
-    return CTC_WEIGHT * min(gain, WORD_NATS * differ) > (1 - CTC_WEIGHT) * (before - sure)
-
-
-def _words(text: str) -> list[str]:
-    return "".join(f" {character} " if is_spaceless(character) else character for character in text).split()
 
 
 def lengthened(samples_N: np.ndarray, rate: int) -> np.ndarray:

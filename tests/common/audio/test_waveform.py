@@ -1,5 +1,6 @@
 """Reading, writing and changing recordings."""
 
+import io
 import os
 import re
 import subprocess
@@ -268,6 +269,36 @@ def test_what_was_written_is_read_again_and_nothing_else_is_left(tmp_path, name)
     np.testing.assert_allclose(read.samples, [0.5, -0.25, 1, -1], atol=2**-15)
     assert read.sample_rate == 22050
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+@pytest.mark.parametrize("name", ["a.wav", "a.flac"])
+def test_a_written_file_has_the_bytes_of_libsndfile_and_nobody_waits_for_the_disk(tmp_path, name, dtype, monkeypatch):
+    samples = noise(3000).astype(np.float32) if dtype is np.float32 else (1000 * noise(3000)).astype(np.int16)
+    soundfile.write(tmp_path / name, samples, 16000, subtype="PCM_16")
+    expected = (tmp_path / name).read_bytes()
+    monkeypatch.setattr(soundfile.SoundFile, "__init__", in_memory_alone(soundfile.SoundFile.__init__))
+    monkeypatch.setattr("os.fsync", lambda _: pytest.fail("a clip is written in less time than the disk takes"))
+    (tmp_path / name).unlink()
+    waveform.write(tmp_path / name, samples, 16000)
+    assert (tmp_path / name).read_bytes() == expected
+
+
+def in_memory_alone(made):
+    """libsndfile waits for the disk when it closes a file that it has opened by its name or descriptor."""
+
+    def make(self, file, *given, **named):
+        assert isinstance(file, io.BytesIO)
+        made(self, file, *given, **named)
+
+    return make
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(tmp_path):
+    (tmp_path / "a.wav").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.wav'"):
+        waveform.write(tmp_path / "a.wav", noise(3000), 16000)
 
 
 def test_writing_refuses_other_formats_and_samples_that_are_not_finite(tmp_path):

@@ -70,6 +70,38 @@ def test_weights_that_bytes_would_harm_stay_in_float32():
     torch.testing.assert_close(module(torch.ones(1, 40)), exact)
 
 
+@pytest.mark.parametrize("before", [None, "float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("wanted", ["float32", "bfloat16", "int8"])
+def test_packed_weights_are_packed_anew_where_nothing_has_rounded_them(before, wanted):
+    module, alone, x_BI = layer().requires_grad_(False), layer().requires_grad_(False), torch.randn(7, 40)
+    alone.pack(wanted)
+    if before:
+        module.pack(before)
+    if before in ("bfloat16", "int8") and before != wanted:
+        found = module(x_BI)
+        with pytest.raises(
+            ValueError, match=f"^weights to pack as {wanted}: they are packed as {before}, which rounded"
+        ):
+            module.pack(wanted)
+        assert torch.equal(module(x_BI), found)
+    else:
+        assert module.pack(wanted)
+        assert torch.equal(module(x_BI), alone(x_BI))
+
+
+@pytest.mark.parametrize("wanted", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_weights_of_other_types_are_refused_by_name(dtype, wanted):
+    module = layer().requires_grad_(False).to(dtype)
+    name = str(dtype).removeprefix("torch.")
+    with pytest.raises(
+        ValueError, match=f"^weights to pack as {wanted}: expected float32 on the CPU, found {name} on cpu$"
+    ):
+        module.pack(wanted)
+    with pytest.raises(ValueError, match="expected float32 on the CPU, found float32 on meta"):
+        layer().to("meta").pack(wanted)
+
+
 def test_packed_weights_are_saved_loaded_copied_and_cast_as_if_they_were_not():
     module = nn.Sequential(layer().requires_grad_(False))
     before = copy.deepcopy(module.state_dict())

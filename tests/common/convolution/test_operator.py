@@ -97,6 +97,32 @@ def test_the_direct_weights_are_dropped_and_can_be_had_back(library):
         assert (module.direct_weight() - weight_OKI).abs().max() < 1e-6
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_was_prepared_is_prepared_anew_as_another_kind_where_nothing_has_rounded_it(shape):
+    if native.load() is None:
+        pytest.skip("the native library was never built")
+    x_BTI = torch.randn(2, 83, shape[1])
+    for kind in ("bf16", "int8"):
+        alone, again = layer(*shape), layer(*shape)
+        expected, found = prepare(alone, kind), (prepare(again), prepare(again, kind))[1]
+        assert found == expected
+        assert alone.packed is None or again.packed.weights == alone.packed.weights
+        torch.testing.assert_close(again(x_BTI), alone(x_BTI), rtol=1e-4, atol=1e-4)
+        before = again(x_BTI)
+        assert prepare(again, kind).weight_bytes == (0 if again.packed else expected.weight_bytes)
+        if again.packed is not None and again.packed.weights in ("bfloat16", "int8"):
+            with pytest.raises(
+                ValueError, match=r"^weights to pack as \w+: they are packed as \w+, which rounded them"
+            ):
+                prepare(again, "fp32")
+        else:
+            prepare(again, "fp32")
+        torch.testing.assert_close(again(x_BTI), before, rtol=1e-4, atol=1e-4)
+    half = layer(*shape).to(torch.bfloat16)
+    with pytest.raises(ValueError, match="expected float32 on the CPU, found bfloat16 on cpu"):
+        prepare(half)
+
+
 def test_a_change_of_type_brings_the_direct_weights_back_and_none_does_not():
     module = layer(*SHAPES[0])
     weight_OKI = module.weight_OKI.clone()

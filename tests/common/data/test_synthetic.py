@@ -155,9 +155,7 @@ def test_a_script_without_a_main_guard_fails_once_with_the_reason(tmp_path):
         f"build_librispeech(Path({str(tmp_path)!r}), few, workers=2)\n"
     )
     repository = Path(__file__).parents[3]
-    run = subprocess.run(
-        [sys.executable, script], cwd=repository, capture_output=True, text=True, timeout=60, check=False
-    )
+    run = subprocess.run([sys.executable, script], cwd=repository, capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert 'must do so under `if __name__ == "__main__":`, because every process imports' in run.stderr
     assert not (tmp_path / "LibriSpeech").exists()

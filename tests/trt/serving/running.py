@@ -183,7 +183,7 @@ def served(cfg: ServeConfig, gateway: Gateway | None = None) -> Iterator[Served]
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert listening.wait(250)
+    assert listening.wait(500)
     if problems:
         raise problems[0]
     try:

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import yaml
 from wyoming.info import Describe, Info
 
 from common import config
+from tests.processes import free_port
 from tests.trt.serving.streams.test_wyoming import told
 from trt.client.asking import Server
 from trt.serve import ServeConfig
@@ -93,8 +93,7 @@ def answers(port: int, wyoming: int, keys: tuple[str, ...] = ("",)) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
 def test_the_command_of_a_service_starts_a_server_that_answers_and_ends_in_time(service, models):
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = one.getsockname()[1], other.getsockname()[1]
+    ports = free_port(), free_port()
     flags = [each.replace("/models", str(models)) if each.startswith("/") else each for each in served_by(service)[0]]
     flags[flags.index("--wyoming_port") + 1] = str(ports[1])
     environment = {**os.environ, "SPEECH_API_KEYS": "one,two"}

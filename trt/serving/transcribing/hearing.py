@@ -194,7 +194,7 @@ class Hearing:
             if code not in self.ears.languages:
                 raise RequestError(400, f"{field} {language[:40]!r}: expected one of {known}", param=field)
             found[key] = code
-        spoken = [found["source_lang"]] if "source_lang" in found else self.ears.languages
+        spoken = [found["source_lang"]] if "source_lang" in found else asr.prompts.spoken()
         foreign = [each for each in spoken if each != found.get("target_lang")] or spoken  # of which one will do
         for at, each in enumerate(foreign, 1):
             try:

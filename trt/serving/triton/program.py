@@ -5,6 +5,7 @@ import http.client
 import importlib.util
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -28,6 +29,7 @@ from trt.serving.triton.pbtxt import Block, Enum, text_of
 REPOSITORY = Path(__file__).parents[3]
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
+SERVERS = range(10_000, 32_000)  # ports below those that systems give to clients
 HOST = "127.0.0.1"  # without keys it must not be reached from elsewhere
 # Becomes the command that it is given, which gets SIGTERM (15) when this process dies (1 is PR_SET_PDEATHSIG).
 LAUNCHER = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
@@ -268,15 +270,22 @@ def site_packages() -> list[str]:
 
 
 def free(ports: Sequence[int]) -> list[int]:
-    """The numbers of these ports, 0 for any that is free. Raises EngineAbsentError for one that is taken."""
+    """The numbers of these ports, 0 for any that is free. Raises EngineAbsentError for one that is taken.
+
+    None of these is one that clients connect from: who asks a server that does not listen yet could get its own.
+    """
     with contextlib.ExitStack() as stack:
         found = []
         for port in ports:
-            place = stack.enter_context(socket.socket())
+            place, problem = stack.enter_context(socket.socket()), ""
             place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                place.bind((HOST, port))
-            except OSError as error:
-                raise EngineAbsentError(f"port {port} of {HOST}: {error.strerror}") from None
-            found.append(place.getsockname()[1])
+            for number in [port] if port else secrets.SystemRandom().sample(SERVERS, 100):
+                try:
+                    place.bind((HOST, number))
+                    found.append(number)
+                    break
+                except OSError as error:
+                    problem = str(error.strerror)
+            else:
+                raise EngineAbsentError(f"port {port} of {HOST}: {problem}")
         return found

@@ -17,9 +17,9 @@ from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
 from fastconformer.attention.prompt import PromptFormat, Wanted
 from fastconformer.attention.search import AttentionMemory, Result
 from fastconformer.hearing.prompted.decoding import HeardFrames
-from fastconformer.hearing.prompted.gaps import JudgedPart, judged
+from fastconformer.hearing.prompted.gaps import JudgedPart, is_better, judged
 from fastconformer.hearing.prompted.recognizer import PromptedRecognizer
-from fastconformer.hearing.prompted.rounds import Rounds, is_better
+from fastconformer.hearing.prompted.rounds import Rounds
 from fastconformer.hearing.prompted.texts import HeardPart, TextHypothesis, hypothesis_of
 
 RATE, WORDS = 1000, 2000
@@ -266,6 +266,38 @@ def test_a_stretch_whose_text_leaves_words_out_or_goes_round_is_heard_again_in_p
     assert alone.text == transcripts[2].text
 
 
+@pytest.mark.parametrize("pauses", [0, 3, 11], ids="a pause after {} words".format)
+def test_a_word_in_which_ctc_overruled_the_decoder_is_heard_again_in_parts(pauses):
+    """In a long stretch CTC hears another word than is said, which the decoder finds improbable; in short ones none."""
+
+    def heard_wrongly(labels):
+        return [label + 1000 if label == wrong else label for label in labels]
+
+    wrong = len(SPECIAL) + 6
+    asr = Forgetful(heard_wrongly, learned=5.0)
+
+    def hear(samples, own=asr._hear):
+        frames = own(samples)
+        for sound_N, log_probs_SV in zip(samples, frames.log_probs, strict=True):
+            if len(sound_N) > 5.0 * RATE:
+                log_probs_SV[:, [wrong, wrong + 1000]] = log_probs_SV[:, [wrong + 1000, wrong]]
+        return frames
+
+    def decoded(*given, own=asr._decoded, **named):
+        texts = own(*given, **named)
+        sure = lambda label: 0.01 if label == wrong + 1000 else 0.9  # noqa: E731
+        return [text._replace(confidence=[sure(label) for label in text.labels]) for text in texts]
+
+    asr._hear, asr._decoded = hear, decoded
+    (transcript,) = asr.transcribe([speech(range(20), pauses=pauses)])
+    assert transcript.text.split() == [f"w{number}" for number in range(20)]
+    assert transcript.flags == (), "nothing had been left out"
+    asr = Forgetful(heard_wrongly, learned=5.0)
+    asr._hear = hear
+    (sure,) = asr.transcribe([speech(range(20), pauses=pauses)])
+    assert "w1006" in sure.text.split(), "of which the decoder is sure too"
+
+
 def test_what_is_no_better_in_parts_stays_as_it_was():
     asr = Forgetful(lambda labels: labels[:1] if len(labels) > 30 else [], learned=0.0)
     (whole,) = asr.transcribe([speech(range(60), pauses=3)])
@@ -336,6 +368,9 @@ def test_words_for_which_ctc_hears_no_more_than_silence_are_not_written():
     [
         ((["w1", "w3"], -6.0, 0.0), (["w1", "w2"], -0.5, 45.0), (), False),  # a letter, of which the decoder is sure
         ((["w1", "w3"], -2.0, 0.0), (["w1", "w2"], -0.5, 45.0), (), True),
+        ((["w1", "w2"], -0.1, 25.0), (["w1", "w3"], -5.0, -9.0), (), True),  # nor is a letter of which CTC is surer
+        ((["w1", "w2"], -0.1, 25.0), (["w1", "w3"], -2.0, -9.0), (), False),
+        ((["w1", "w2"], -0.1, 9.0), (["w1", "w2"], -0.1, 8.0), (), False),
         ((["w1", "w2", "w3", "w4", "w5"], -12.0, 0.0), (["w1"], -0.5, 150.0), (), True),  # words that were left out
         ((["w1", "w3"], -6.0, 0.0), (["w1", "w2"], -0.5, 45.0), ("loop",), True),
         ((["w1", "w3"], -0.1, 9.0), (["w1", "w2"], -0.5, 8.0), ("loop",), False),
@@ -344,9 +379,9 @@ def test_words_for_which_ctc_hears_no_more_than_silence_are_not_written():
 def test_a_text_by_both_has_a_bounded_say_in_each_word_in_which_it_differs(joint, alone, flags, expected):
     def part_of(words, log_prob, doubt, flags=()):
         text = TextHypothesis([], " ".join(words), [float(np.exp(log_prob))], 0.0, flags)
-        return JudgedPart(HeardPart(0.0, 1.0, text), True, doubt, doubt)
+        return JudgedPart(HeardPart(0.0, 1.0, text), True, doubt, doubt, unsure=-log_prob)
 
-    assert is_better(part_of(*joint), part_of(*alone, flags)) is expected
+    assert is_better([part_of(*joint)], part_of(*alone, flags)) is expected
 
 
 @pytest.mark.parametrize(
@@ -368,9 +403,9 @@ def test_a_word_that_ctc_hears_stays_with_punctuation_that_it_does_not_hear(labe
 def test_ctc_has_a_say_in_each_character_where_no_spaces_are_written(more, expected):
     def part_of(text, log_prob, doubt):
         hypothesis = TextHypothesis([], text, [float(np.exp(log_prob))], 0.0, ())
-        return JudgedPart(HeardPart(0.0, 1.0, hypothesis), True, doubt, doubt)
+        return JudgedPart(HeardPart(0.0, 1.0, hypothesis), True, doubt, doubt, unsure=-log_prob)
 
-    assert is_better(part_of(f"今日は{more}。", -6.0, 0.0), part_of("今日は。", -0.5, 150.0)) is expected
+    assert is_better([part_of(f"今日は{more}。", -6.0, 0.0)], part_of("今日は。", -0.5, 150.0)) is expected
 
 
 SENTENCE = 15

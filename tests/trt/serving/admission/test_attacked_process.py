@@ -2,7 +2,6 @@
 
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 from benchmarks import serving_soak
 from benchmarks.serving_attacks import ATTACKS
 from benchmarks.serving_soak import running
+from tests.processes import free_port
 from tests.timing import until
 from trt.client.asking import Server, ServerError
 from trt.runtime.recognizer import Recognizer
@@ -41,8 +41,7 @@ def test_memory_returns_after_every_attack_and_honest_clients_get_their_answers(
 
 def test_a_server_that_ends_and_starts_again_under_load_loses_nothing(model, clips):
     texts = {clip: one.text for clip, one in zip(clips, Recognizer(model).stream(clips), strict=True)}
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "trt.serve", "--asr", str(model), "--port", str(port), "--threads", "1"]
     stops, wrong, answered = threading.Event(), [], []
 
@@ -93,8 +92,7 @@ def test_a_full_disk_is_nothing_to_a_server(model, clips, tmp_path):
         client = Server(server.url)
         for clip, expected in zip(clips, Recognizer(model).stream(clips), strict=True):
             assert client.transcribe(clip.read_bytes(), clip.name, style="text").strip() == expected.text
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "trt.serve", "--asr", str(model), "--port", str(port)]
         process = subprocess.Popen(command, cwd=REPOSITORY, stdout=full, stderr=full)

@@ -13,6 +13,7 @@ from wyoming.event import Event
 from wyoming.info import Describe, Info
 from wyoming.tts import Synthesize, SynthesizeVoice
 
+from tests.processes import free_port
 from tests.trt.serving.running import noise, served
 from trt.runtime.recognizer import Recognizer
 from trt.serve import ServeConfig, build
@@ -23,8 +24,7 @@ from trt.serving.streams.wyoming import Wyoming
 @pytest.fixture(scope="module")
 def port(jasper, talker):
     """The port of a server that speaks Wyoming's protocol."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number = free.getsockname()[1]
+    number = free_port()
     limits = Limits(max_seconds=60, client_seconds=5)
     cfg = ServeConfig(
         asr=jasper.with_suffix(".onnx"), tts=talker[0], vocoder=talker[1], port=0, wyoming_port=number, limits=limits
@@ -153,8 +153,7 @@ def test_half_a_character_is_answered_as_it_came(port):
 
 
 def test_a_server_of_another_language_says_so_and_hears_it(jasper):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number = free.getsockname()[1]
+    number = free_port()
     cfg = ServeConfig(asr=jasper.with_suffix(".onnx"), port=0, wyoming_port=number, language="german")
     with served(cfg):
         info = Info.from_event(told(number, [Describe().event()], "info")[-1])
