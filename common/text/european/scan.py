@@ -171,7 +171,8 @@ def _at_digit(text: str, start: int, language: Language) -> list[Proposal]:
         if not _VERSION.match(text, start):
             return []
         shapes = tuple(found for found in shapes if found.name in ("number", "points"))
-    is_quoted = text.count('"', max(0, start - 80), start) % 2  # which that sign ends, and says no inches
+    quote = text.rfind('"', max(0, start - 80), start)  # where it opens, the next one ends it, and says no inches
+    is_quoted = quote >= 0 and not text[max(0, quote - 1) : quote].isalnum()
     found = [p for p in _matched(shapes, text, start, language) if not (is_quoted and text[p.stop - 1] == '"')]
     return _features(found, text, language)
 
