@@ -182,7 +182,7 @@ class Problem:
                     self.member_candidate.append(candidate)
         self.choices += 1
 
-    def fit(self, steps: int, l1: float, l2: float, scale: float, smallest: int) -> np.ndarray:
+    def fit(self, steps: int, l1: float, l2: float, scale: float, smallest: int, boost: float) -> np.ndarray:
         eid, enode = np.array(self.entry_id), np.array(self.entry_node)
         mnode, mcand = np.array(self.member_node), np.array(self.member_candidate)
         choice, right = np.array(self.candidate_choice), np.array(self.candidate_right, dtype=np.float64)
@@ -202,7 +202,7 @@ class Problem:
                 score = scores(kept)
                 is_right = np.maximum.reduceat(np.where(right > 0, score, -1e9), starts)
                 is_wrong = np.maximum.reduceat(np.where(right > 0, -1e9, score), starts)
-                importance = np.where(is_right <= is_wrong, importance * 4.0, importance)
+                importance = np.where(is_right <= is_wrong, importance * boost, importance)
                 squares = squares * 0.1
             e = exponential(scores(w))
             good = np.where(right > 0, e, 0.0)
@@ -234,8 +234,8 @@ Taught = tuple[str, list[TaughtPlace], Mapping[str, Sequence[str]]]
 
 
 def train(
-    data: list[Taught], *, steps: int = 500, l1: float = 0.018, l2: float = 0.001, least: int = 2,
-    scale: float = 15, smallest: int = 3,
+    data: list[Taught], *, steps: int = 500, l1: float = 0.028, l2: float = 0.001, least: int = 2,
+    scale: float = 15, smallest: int = 3, boost: float = 4.0,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature."""
     known: dict[int, KnownWords[tuple[str, ...]]] = {}
@@ -252,7 +252,7 @@ def train(
     problem = Problem()
     for features, place in rows:
         problem.add(features, place, counted, least)
-    weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest), smallest, scale)
+    weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest, boost), smallest, scale)
     kept = sum(map(len, weights.values()))
     print(f"{problem.choices} choices, {len(problem.ids)} weights, {kept} kept, {len(problem.entry_id)} entries")
     return weights

@@ -7,7 +7,7 @@ from common.text.choose import Proposal, read_table
 from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, in_pairs, year
-from common.text.shapes import Readings, reading
+from common.text.shapes import Readings, own_features, reading
 
 _LISTS = {row[0]: row[1] for row in read_table(TABLES / "electronic.tsv")}
 _DOMAINS, _SHORT_DOMAINS, _EXTENSIONS = _LISTS["domains"], _LISTS["domains before a path"], _LISTS["extensions"]
@@ -51,7 +51,7 @@ def addresses(text: str, style: Style) -> dict[int, Proposal]:
     """The electronic addresses and names of variables of a text, by their place."""
     found = _ELECTRONIC.finditer(text) if _AHEAD.search(text) else ()
     said = ((m, list((variable if m["variable"] else address)(m, style))) for m in found)
-    return {m.start(): Proposal(m.end(), (), readings) for m, readings in said if readings}
+    return {m.start(): Proposal(m.end(), own_features("electronic", m[0]), readings) for m, readings in said if readings}
 
 
 def address(m: re.Match[str], style: Style) -> Readings:
@@ -122,10 +122,10 @@ def hashtag(m: re.Match[str], style: Style) -> Readings:
 
 
 def variable(m: re.Match[str], style: Style) -> Readings:
-    """my_file.name"""
+    """my_file.name; x86_64 without the sign"""
     if style.for_voice:
-        said = " dot ".join(_in_parts(part.replace("_", " _ "), style) for part in m[0].split("."))
-        yield reading("electronic", said)
+        for parts, name in (("electronic", m[0].replace("_", " _ ")), ("electronic silent", m[0].replace("_", " "))):
+            yield reading(parts, " dot ".join(_in_parts(part, style) for part in name.split(".")))
 
 
 def colour(m: re.Match[str], style: Style) -> Readings:

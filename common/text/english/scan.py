@@ -7,7 +7,7 @@ from common.text.english import electronic, lexical, quantities, say, words
 from common.text.english.quantities import CURRENCIES, PINNED
 from common.text.english.style import LARGE, NUMBER, Style
 from common.text.english.words import ALNUM, SIGN_ROWS
-from common.text.shapes import Shapes, beside, either, matched, shape
+from common.text.shapes import Shapes, beside, compared, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers, with what stands against them
@@ -151,6 +151,9 @@ def _of_sign(text: str, position: int, sign: str) -> list[Proposal]:
     stop = position + len(sign)
     around = beside(text, position, stop)
     own = [f"s={sign}", f"s={sign}{around}"]
+    numbers = _BEFORE.search(text, max(0, position - 9), position), _BEHIND.match(text, stop)
+    if numbers[0] and numbers[1]:
+        own += compared(sign, int(numbers[0][0]), int(numbers[1][0]))
     silent = "sign" if around == "99" else "nothing"
     readings = [*SIGN_ROWS[sign], _KEPT]
     silences = sum(not r.said for r in readings)
@@ -173,6 +176,7 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
     return text[start:stop] != "-" or not is_within or bool(_LISTED.match(text, start))
 
 
+_BEFORE, _BEHIND = re.compile(r"\d{1,9}\Z"), re.compile(r"\d{1,9}")
 _NEAR = 4  # characters
 _LISTED = re.compile(r"(?<=\d[a-z])-[a-z](?!\w)")  # questions 3a-c
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence

@@ -11,7 +11,7 @@ from common.text.choose import SpokenForm, read_table
 from common.text.english.quantities import CURRENCIES, units
 from common.text.english.say import POWERS, TABLES
 from common.text.english.style import LETTER_A, Style
-from common.text.numbers import cardinal, digits, ordinal, year
+from common.text.numbers import cardinal, digits, in_pairs, ordinal, year
 from common.text.roman import is_roman, roman
 from common.text.shapes import Readings, reading
 
@@ -257,13 +257,14 @@ def labelled(m: re.Match[str], style: Style) -> Readings:
     """A1B2-334, 8F3-22K-901, XJ-900: runs of letters and numbers"""
     runs = re.findall(r"\d+|[A-Za-z]+", m[0])
     if len(runs) > 1:
-        yield reading("code", " ".join(_run(run, style) for run in runs))
+        yield reading("code", " ".join(_run(run, style, digits) for run in runs))
+        yield reading("code pairs", " ".join(_run(run, style, in_pairs) for run in runs))
 
 
-def _run(run: str, style: Style) -> str:
+def _run(run: str, style: Style, long: Callable[[str], str]) -> str:
     if run.isalpha():
         return style.letters(run)
-    return cardinal(run) if len(run) < 3 and run[0] != "0" else digits(run)
+    return cardinal(run) if len(run) < 3 and run[0] != "0" else long(run)
 
 
 _ELEMENTS = {row[0]: row[1] for row in read_table(TABLES / "elements.tsv")}
