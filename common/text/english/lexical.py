@@ -179,7 +179,7 @@ def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:
         return False
     if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit() or text.endswith("= ", 0, start):
         return True
-    if re.search("[aeiouy]", word):
+    if re.search("[aeiou]", word):
         return False
     return "-" in (text[start - 1 : start], text[stop : stop + 1]) or not words.is_known(word)
 
