@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -165,7 +165,7 @@ class Problem:
 
     def add(self, features: list[list[str]], place: TaughtPlace, allowed: Counter[str], least: int) -> None:
         for i, proposal in enumerate(place.proposals):
-            kept = [f for f in dict.fromkeys(features[i]) if allowed[f] >= least]
+            kept = [f for f in features[i] if allowed[f] >= least]
             nodes: dict[str, int] = {}
             for j, reading in enumerate(proposal.readings):
                 candidate = len(self.candidate_choice)
@@ -182,7 +182,7 @@ class Problem:
                     self.member_candidate.append(candidate)
         self.choices += 1
 
-    def fit(self, steps: int, l1: float, l2: float, scale: float, smallest: int, boost: float) -> np.ndarray:
+    def fit(self, steps: int, l1: float, l2: float, scale: float, smallest: int) -> np.ndarray:
         eid, enode = np.array(self.entry_id), np.array(self.entry_node)
         mnode, mcand = np.array(self.member_node), np.array(self.member_candidate)
         choice, right = np.array(self.candidate_choice), np.array(self.candidate_right, dtype=np.float64)
@@ -202,7 +202,7 @@ class Problem:
                 score = scores(kept)
                 is_right = np.maximum.reduceat(np.where(right > 0, score, -1e9), starts)
                 is_wrong = np.maximum.reduceat(np.where(right > 0, -1e9, score), starts)
-                importance = np.where(is_right <= is_wrong, importance * boost, importance)
+                importance = np.where(is_right <= is_wrong, importance * 4.0, importance)
                 squares = squares * 0.1
             e = exponential(scores(w))
             good = np.where(right > 0, e, 0.0)
@@ -234,10 +234,13 @@ Taught = tuple[str, list[TaughtPlace], Mapping[str, Sequence[str]]]
 
 
 def train(
-    data: list[Taught], *, steps: int = 500, l1: float = 0.026, l2: float = 0.001, least: int = 2,
-    scale: float = 15, smallest: int = 3, boost: float = 4.0,
+    data: list[Taught], *, steps: int = 500, l1: float = 0.018, l2: float = 0.001, least: int = 2,
+    scale: float = 15, smallest: int = 3, is_counted: bool = False,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
-    """Weights of parts by feature."""
+    """Weights of parts by feature.
+
+    `is_counted`: a feature counts as often as it is there (a word twice nearby), as the reader adds it; otherwise once.
+    """
     known: dict[int, KnownWords[tuple[str, ...]]] = {}
     rows = []
     counted: Counter[str] = Counter()
@@ -247,12 +250,13 @@ def train(
             if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
                 ahead = context.ahead(place.position, before)
                 features = [[*ahead, *context.behind(place.position, p.stop, before), *p.own] for p in place.proposals]
+                features = features if is_counted else [list(dict.fromkeys(found)) for found in features]
                 rows.append((features, place))
                 counted.update({f for fs in features for f in fs})
     problem = Problem()
     for features, place in rows:
         problem.add(features, place, counted, least)
-    weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest, boost), smallest, scale)
+    weights = rounded(problem.ids, problem.fit(steps, l1, l2, scale, smallest), smallest, scale)
     kept = sum(map(len, weights.values()))
     print(f"{problem.choices} choices, {len(problem.ids)} weights, {kept} kept, {len(problem.entry_id)} entries")
     return weights
@@ -349,6 +353,10 @@ WEIGHTS = {
 }
 
 
+SETTINGS: dict[str, dict[str, Any]] = {"english": {"l1": 0.026, "is_counted": True}}
+"""What `train` is told otherwise for a language."""
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -359,7 +367,7 @@ def main() -> None:
     options = parser.parse_args()
     for languages in options.languages:
         path = options.output / f"{languages}.tsv" if options.output else WEIGHTS[languages]
-        path.write_text(written(train(taught(languages))), encoding="utf-8")
+        path.write_text(written(train(taught(languages), **SETTINGS.get(languages, {}))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def named_words(classes: Mapping[str, Sequence[str]]) -> KnownWords[tuple[str, .
 
 
 class Before(NamedTuple):
-    """What was chosen so far: the class of the last token, and how each sign and a zero was said."""
+    """What was chosen so far: the class of the last token, and how each sign was said."""
 
     kind: str = ""
     signs: Mapping[str, str] = {}
@@ -125,7 +125,7 @@ class Before(NamedTuple):
         """What was chosen with another token."""
         if written.isspace():
             return self
-        if written == "0" or (len(written) < 3 and not written.isalnum()):
+        if len(written) < 3 and not written.isalnum():
             is_same = self.kind == kind == self.signs.get(written)
             return self if is_same else Before(kind, {**self.signs, written: kind})
         return self if kind == self.kind else Before(kind, self.signs)

@@ -98,9 +98,6 @@ def matched(
     return found
 
 
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-
 @lru_cache(maxsize=8192)
 def own_features(shape: str, written: str) -> tuple[str, ...]:
     """What the form of a token, its first 40 characters, tells: its shape, the size of its numbers, its letters."""
@@ -113,10 +110,9 @@ def own_features(shape: str, written: str) -> tuple[str, ...]:
         if n[0] == "0":
             found.append(f"{shape} {i}:pad")
     if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit():
-        found += compared(shape, int(numbers[0][:9]), int(numbers[1][:9]))
+        found += _compared(shape, int(numbers[0][:9]), int(numbers[1][:9]))
     letters = re.sub(r"\s", " ", re.sub(r"[\d.,]+", "0", written[:24]))
     found.append(f"{shape} form={letters}")
-    found.append(f"{shape} kind={_LETTERS.sub('a', letters)}")
     return tuple(found)
 
 
@@ -131,8 +127,7 @@ def _size(n: str) -> str:
     return ">"
 
 
-def compared(shape: str, first: int, second: int) -> list[str]:
-    """What two numbers beside each other tell."""
+def _compared(shape: str, first: int, second: int) -> list[str]:
     order = "<" if first < second else ">" if first > second else "="
     found = [f"{shape} {order}", f"{shape} {first}/{second}"]
     if first + second == 100:

@@ -7,7 +7,7 @@ from common.text.english import electronic, lexical, quantities, say, words
 from common.text.english.quantities import CURRENCIES, PINNED
 from common.text.english.style import LARGE, NUMBER, Style
 from common.text.english.words import ALNUM, SIGN_ROWS
-from common.text.shapes import Shapes, beside, compared, either, matched, shape
+from common.text.shapes import Shapes, beside, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers, with what stands against them
@@ -151,9 +151,6 @@ def _of_sign(text: str, position: int, sign: str) -> list[Proposal]:
     stop = position + len(sign)
     around = beside(text, position, stop)
     own = [f"s={sign}", f"s={sign}{around}"]
-    numbers = _BEFORE.search(text, max(0, position - 9), position), _BEHIND.match(text, stop)
-    if numbers[0] and numbers[1]:
-        own += compared(sign, int(numbers[0][0]), int(numbers[1][0]))
     silent = "sign" if around == "99" else "nothing"
     readings = [*SIGN_ROWS[sign], _KEPT]
     silences = sum(not r.said for r in readings)
@@ -176,12 +173,11 @@ def _is_sign(text: str, start: int, stop: int) -> bool:
     return text[start:stop] != "-" or not is_within or bool(_LISTED.match(text, start))
 
 
-_BEFORE, _BEHIND = re.compile(r"\d{1,9}\Z"), re.compile(r"\d{1,9}")
 _NEAR = 4  # characters
 _LISTED = re.compile(r"(?<=\d[a-z])-[a-z](?!\w)")  # questions 3a-c
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(
-    r"\s+|(?!(?:[bcdfghjklmnpqrstvwxz]{2}|[bcdfghjklmnpqrstvwxyz]{3,5})(?![\w'])|[ivxl]{1,6}(?![\w'])|[A-Z][a-z]?\s\d?[+-]\sion)(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
+    r"\s+|(?!(?:[BCDFGHJKLMNPQRSTVWXZbcdfghjklmnpqrstvwxz][bcdfghjklmnpqrstvwxz]|[bcdfghjklmnpqrstvwxyz]{3,5})(?![\w'])|[ivxl]{1,6}(?![\w'])|[A-Z][a-z]?\s\d?[+-]\sion)(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
     rf"|{_STOP.pattern}|(?<![^\W_])(?<![^\W_].)(?<![^\W_]..)(?<![^\W_]...)(?:[^\w\s*•#](?!.{{0,3}}[^\W_])){{2,}}"
 )
 """Spaces, signs far from words, and words that may be read otherwise only if a table has them."""

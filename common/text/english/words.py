@@ -71,7 +71,7 @@ class Place(NamedTuple):
 
 NOWHERE = Place("", 0, 0)
 _REFERRED = re.compile(
-    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
+    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[Nn]os?\.\s|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
 )
 _OWNED = re.compile(
     r"\b(?:the|my|your|his|her|its|our|their|this|that|what|which|order|phone)\s(?:\w{2,9}\s)?\Z", re.IGNORECASE
