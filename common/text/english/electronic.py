@@ -1,6 +1,7 @@
 """Electronic addresses: mail, sites, files and paths, @names, #tags, networks, names of code."""
 
 import re
+from functools import partial
 
 from common.text import pronounce
 from common.text.choose import Proposal, read_table
@@ -51,7 +52,8 @@ def addresses(text: str, style: Style) -> dict[int, Proposal]:
     """The electronic addresses and names of variables of a text, by their place."""
     found = _ELECTRONIC.finditer(text) if _AHEAD.search(text) else ()
     said = ((m, list((variable if m["variable"] else address)(m, style))) for m in found)
-    return {m.start(): Proposal(m.end(), own_features("electronic", m[0]), readings) for m, readings in said if readings}
+    own = partial(own_features, "electronic")
+    return {m.start(): Proposal(m.end(), own(m[0]), readings) for m, readings in said if readings}
 
 
 def address(m: re.Match[str], style: Style) -> Readings:
