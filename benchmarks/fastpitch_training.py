@@ -41,9 +41,9 @@ from fastpitch.acoustic.aligner import (
     symbol_of_frames,
 )
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.data import ClipBatch
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.objective import Counts, Loss, counts_of, fastpitch_objective
+from fastpitch.acoustic.training.data import ClipBatch
+from fastpitch.acoustic.training.objective import Counts, Loss, counts_of, fastpitch_objective
 from fastpitch.acoustic.transformer import MaskedAttention
 
 CPU = torch.device("cpu")

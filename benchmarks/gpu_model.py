@@ -32,7 +32,7 @@ from fastconformer.network.model import Model
 from fastpitch.vocoders.networks.config import HifiganConfig
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from jasper.config import Config as JasperConfig
-from jasper.model import Jasper
+from jasper.network.model import Jasper
 from wav2vec2.network.config import ModelConfig
 from wav2vec2.network.model import Wav2Vec2
 

@@ -98,7 +98,7 @@ def published(path: Path) -> list[Case]:
 
 def read_without(languages: list[str], sets: list[str], *, show: bool) -> None:
     """Reports sets of English or European languages, read with weights that have not seen them."""
-    from common.text.choose import Chooser
+    from common.text.engine.choose import Chooser
     from common.text.english import reader
     from common.text.european import reader as european
     from common.text.mandarin import reader as mandarin

@@ -15,7 +15,7 @@ from common.benchmark import append_row, compare, ratio, spread
 from common.training.ema import Ema
 from common.training.optimizers import NovoGrad
 from jasper.config import BlockConfig, ModelConfig
-from jasper.model import Jasper
+from jasper.network.model import Jasper
 
 LR, BETA, EPS, WEIGHT_DECAY, EMA_DECAY = 1e-4, 0.95, 1e-8, 1e-3, 0.999
 

@@ -34,7 +34,7 @@ from common.benchmark import append_row
 from common.data.manifest import ManifestError, Utterance, read_sources
 from common.features import TTS, LogMel
 from common.runs.checkpoint import CheckpointError
-from fastpitch.acoustic.griffin_lim import griffin_lim
+from fastpitch.acoustic.training.griffin_lim import griffin_lim
 from fastpitch.speaking import sound
 from fastpitch.vocoders.vocoder import Vocoder, VocoderError
 

@@ -13,8 +13,8 @@ from fastconformer.hypotheses import PieceHypothesis
 
 if TYPE_CHECKING:
     from common.recognition.output.transcripts import Transcript, Word
-    from fastconformer.hearing.sessions import Session, Update
-    from fastconformer.hearing.streaming import Pool
+    from fastconformer.hearing.streaming.pool import Pool
+    from fastconformer.hearing.streaming.sessions import Session, Update
     from fastconformer.recognizer import Recognizer, load
     from fastconformer.transducer.decoder import Decoder, DecoderOptions, DecoderState
     from fastconformer.transducer.loss.fused_loss import joint_loss
@@ -26,8 +26,8 @@ _MODULES = {
     "fastconformer.transducer.loss.fused_loss": ("joint_loss",),
     "fastconformer.transducer.loss.losses": ("rnnt_loss", "tdt_loss"),
     "fastconformer.recognizer": ("Recognizer", "load"),
-    "fastconformer.hearing.sessions": ("Session", "Update"),
-    "fastconformer.hearing.streaming": ("Pool",),
+    "fastconformer.hearing.streaming.sessions": ("Session", "Update"),
+    "fastconformer.hearing.streaming.pool": ("Pool",),
 }
 
 

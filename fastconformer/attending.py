@@ -20,14 +20,14 @@ from common.features import LogMelConfig
 from common.recognition.cutting.tensors import padded
 from common.runs.checkpoint import CheckpointError
 from fastconformer.attention.config import DecoderPrecision
-from fastconformer.attention.objective import smoothed_cross_entropy
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import DecoderStep, SearchOptions
 from fastconformer.attention.step import Steps
+from fastconformer.attention.training.objective import smoothed_cross_entropy
 from fastconformer.checkpoints.reading import read_aligner
-from fastconformer.hearing.decoding import AttentionDecoding, CtcFrames, HeardFrames
-from fastconformer.hearing.prompted import PromptedRecognizer
-from fastconformer.hearing.texts import TextHypothesis
+from fastconformer.hearing.prompted.decoding import AttentionDecoding, CtcFrames, HeardFrames
+from fastconformer.hearing.prompted.recognizer import PromptedRecognizer
+from fastconformer.hearing.prompted.texts import TextHypothesis
 from fastconformer.listening import Listener
 from fastconformer.network.model import Model
 

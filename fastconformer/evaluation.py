@@ -27,13 +27,13 @@ from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.prompt import Wanted
-from fastconformer.attention.targets import askable
-from fastconformer.hearing.decoding import AttentionDecoding
+from fastconformer.attention.training.targets import askable
+from fastconformer.hearing.prompted.decoding import AttentionDecoding
 from fastconformer.listening import Listener
 from fastconformer.recognizer import Head, load
-from fastconformer.tasks import Task, by_task, in_wrong_language, loops, of_places, task_of, translated
+from fastconformer.training.tasks import Task, by_task, in_wrong_language, loops, of_places, task_of, translated
+from fastconformer.training.validation import evaluate
 from fastconformer.transducer.decoder import check_labels
-from fastconformer.validation import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,8 @@ from common.recognition.transcribing import status, write_all
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer
-from fastconformer.hearing.asking import AskingConfig
 from fastconformer.hearing.long_audio import ChunkOptions
+from fastconformer.hearing.prompted.asking import AskingConfig
 from fastconformer.listening import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
 from fastconformer.transducer.decoder import check_labels

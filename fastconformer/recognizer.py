@@ -36,9 +36,9 @@ from fastconformer.checkpoints.reading import read_model
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
 from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
-from fastconformer.hearing.sessions import Session
-from fastconformer.hearing.stream_frames import CachedFrames, ChunkedFrames
-from fastconformer.hearing.streaming import Pool
+from fastconformer.hearing.streaming.frames import CachedFrames, ChunkedFrames
+from fastconformer.hearing.streaming.pool import Pool
+from fastconformer.hearing.streaming.sessions import Session
 from fastconformer.hypotheses import PieceHypothesis, transcript_of, words_in
 from fastconformer.listening import Confidence, Listener
 from fastconformer.network.model import Model

@@ -16,7 +16,7 @@ from common.data.loading import AudioBatch, loader
 from common.recognition.scoring import EvaluationError
 from common.recognition.training import check_labels, counted, micro_batches, weighted
 from common.runs.run_directory import started
-from common.seeds import mixed
+from common.runs.seeds import mixed
 from common.training.course import course_in_epochs
 from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
@@ -25,11 +25,11 @@ from fastconformer.attending import AttentionRecognizer
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.config import Config
 from fastconformer.network.model import Model
-from fastconformer.objective import Share, objective
 from fastconformer.recognizer import Head, Recognizer
-from fastconformer.run import NAME, Run, started_from
-from fastconformer.tasks import can_translate, of_places, task_of, translated
-from fastconformer.validation import evaluate
+from fastconformer.training.objective import Share, objective
+from fastconformer.training.run import NAME, Run, started_from
+from fastconformer.training.tasks import can_translate, of_places, task_of, translated
+from fastconformer.training.validation import evaluate
 
 
 class Step(NamedTuple):

@@ -27,9 +27,9 @@ from common import config
 from common.audio import waveform
 from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance
-from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.data import ClipError, prepared_path, write_tensor
+from fastpitch.acoustic.training import data
+from fastpitch.acoustic.training.data import ClipError, prepared_path, write_tensor
 from fastpitch.front.symbols import EncodedText, TextError, TextProcessor
 
 RATE = 16_000  # of pocketsphinx's model

@@ -30,7 +30,7 @@ from common.features import LogMel
 from common.recognition.output import writing
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from common.text import pronounce
+from common.text.pronunciation import pronounce
 from common.text.readings import read_readings
 from fastpitch.front.control import Control, ControlError
 from fastpitch.front.inputs import InputPhrase, find_phrases, written_anew

@@ -23,12 +23,12 @@ from common.features import LogMel
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
-from fastpitch.acoustic import data
 from fastpitch.acoustic.checkpoints import reading
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.data import ClipBatch, ClipDataset
 from fastpitch.acoustic.model import FastPitch, refined
-from fastpitch.acoustic.objective import targets_of
+from fastpitch.acoustic.training import data
+from fastpitch.acoustic.training.data import ClipBatch, ClipDataset
+from fastpitch.acoustic.training.objective import targets_of
 from fastpitch.speaking.synthesizer import load
 
 

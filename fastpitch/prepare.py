@@ -36,8 +36,8 @@ from common.data.manifest import ManifestError, Utterance, read_manifest, write_
 from common.features import TTS, LogMel, LogMelConfig
 from common.files.json_text import parsed
 from common.recognition.output.writing import tell
-from fastpitch.acoustic.data import ClipError, prepared_path, read_tensor, write_tensor
 from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
+from fastpitch.acoustic.training.data import ClipError, prepared_path, read_tensor, write_tensor
 from fastpitch.front.symbols import TextConfig, TextProcessor
 
 _SILENT = 1e-4  # -80 dB: no sample of speech is below

@@ -14,18 +14,18 @@ from torch import Tensor
 from common import config
 from common.data.loading import stand_in
 from common.runs.run_directory import started
-from common.seeds import mixed
+from common.runs.seeds import mixed
 from common.training.course import course_in_epochs
 from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
-from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.data import ClipBatch
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.objective import Counts, counts_of, evaluate, fastpitch_objective, micro_batches, named
-from fastpitch.acoustic.run import ADVERSARIAL, NAME, Run
-from fastpitch.acoustic.tensorboard import Samples
+from fastpitch.acoustic.training import data
+from fastpitch.acoustic.training.data import ClipBatch
+from fastpitch.acoustic.training.objective import Counts, counts_of, evaluate, fastpitch_objective, micro_batches, named
+from fastpitch.acoustic.training.run import ADVERSARIAL, NAME, Run
+from fastpitch.acoustic.training.tensorboard import Samples
 from fastpitch.vocoders.vocoder import VocoderError
 
 

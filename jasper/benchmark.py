@@ -45,11 +45,11 @@ from common.runs.logging import RunLogger
 from common.runs.run_directory import RunDirectory
 from common.training.state import TrainingError
 from jasper.config import Config
-from jasper.fused import fuse
-from jasper.model import Jasper, JasperOutput
+from jasper.network.fused import fuse
+from jasper.network.model import Jasper, JasperOutput
 from jasper.recognizer import load_model
-from jasper.run import NAME, Run
 from jasper.train import update
+from jasper.training.run import NAME, Run
 
 Mode = Literal["published", "eager", "fused", "graph", "fused_fp32"]
 Part = Literal["features", "network", "both"]

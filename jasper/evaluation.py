@@ -24,7 +24,7 @@ from common.text.language import Language
 from jasper import data
 from jasper.config import Config
 from jasper.recognizer import Recognizer, load
-from jasper.validation import evaluate
+from jasper.training.validation import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from common.export import (
 )
 from common.features import LogMel
 from jasper.config import Config
-from jasper.model import ConvNorm, Jasper, JasperBlock, frame_mask
+from jasper.network.model import ConvNorm, Jasper, JasperBlock, frame_mask
 from jasper.recognizer import BLANK, CHUNK_SECONDS, blurred_frames
 
 Source = Literal["samples", "features"]

@@ -28,8 +28,8 @@ from common.runs import checkpoint
 from jasper import data
 from jasper.checkpoints import reading
 from jasper.config import Config
-from jasper.fused import fuse
-from jasper.model import Jasper
+from jasper.network.fused import fuse
+from jasper.network.model import Jasper
 
 # Longer recordings are recognised in chunks of this length, because the memory that the network takes grows with it.
 CHUNK_SECONDS = 60.0

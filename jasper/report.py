@@ -38,7 +38,7 @@ from jasper import data
 from jasper.config import DataConfig
 from jasper.recognizer import Recognizer, load
 from jasper.report_page import HeardClip, PitchMark, Points, RecogniserReport, Timed, render
-from jasper.validation import evaluate
+from jasper.training.validation import evaluate
 
 QUANTILES = (0.1, 0.998)  # of the log-mel energies: the darkest and the brightest colour
 

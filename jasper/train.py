@@ -21,14 +21,14 @@ from common.features import LogMel
 from common.recognition.metrics import word_errors
 from common.recognition.training import MicroBatch, check_labels, counted, log_prediction, micro_batches, weighted
 from common.runs.run_directory import started
-from common.seeds import mixed
+from common.runs.seeds import mixed
 from common.training.course import course_in_epochs
 from common.training.fitting import fitted
 from common.training.loop import EXPECTED, Loop
 from common.training.state import Progress
 from jasper.config import Config
-from jasper.run import NAME, Run
-from jasper.validation import evaluate
+from jasper.training.run import NAME, Run
+from jasper.training.validation import evaluate
 
 
 class Step(NamedTuple):

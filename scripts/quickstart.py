@@ -172,7 +172,7 @@ def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
 def needs_training(run: "Config", *, fresh: bool) -> bool:
     """Whether there is something to train; `fresh` deletes the run. Raises ConfigError at a run of other settings."""
     from common.runs import checkpoint
-    from jasper.run import NAME
+    from jasper.training.run import NAME
 
     folder = run.output_dir
     if fresh and (folder / "nvlog.json").is_file():

@@ -22,8 +22,8 @@ from common.recognition.metrics import ErrorCount, character_errors
 from common.runs import checkpoint
 from common.runs.report_page import Number
 from fastpitch import pack, train
-from fastpitch.acoustic import run as acoustic_run
 from fastpitch.acoustic.config import Config as AcousticConfig
+from fastpitch.acoustic.training import run as acoustic_run
 from fastpitch.front.languages import ESPEAK_SYMBOLS
 from fastpitch.speaking import report, sound
 from fastpitch.speaking.synthesizer import Spoken

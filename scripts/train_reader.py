@@ -21,7 +21,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
-from common.text.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings, named_words
+from common.text.engine.choose import Before, KnownWords, Proposal, SpokenForm, Surroundings, named_words
+from common.text.engine.token import Following, proposed
 from common.text.english import reader
 from common.text.english.characters import prepared
 from common.text.english.say import TABLES
@@ -32,7 +33,6 @@ from common.text.mandarin import reader as mandarin
 from common.text.mandarin.say import TABLES as MANDARIN_TABLES
 from common.text.normalize import in_ascii
 from common.text.spoken import without_reading
-from common.text.token import Following, proposed
 
 
 class TaughtPlace(NamedTuple):

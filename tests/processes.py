@@ -51,7 +51,7 @@ def run_here(*words: object) -> None:
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
-def fork(work: Callable[[], None], *, processes: int = 2, seconds: float = 120) -> Ended:
+def fork(work: Callable[[], None], *, processes: int = 2, seconds: float = 250) -> Ended:
     """Calls `work` in forked processes of one thread each."""
     if processes > 1:
         importlib.import_module("torch._dynamo")  # by DistributedDataParallel: here once, and not in each of them

@@ -18,7 +18,7 @@ from common import config
 from fastpitch import pack
 from fastpitch.acoustic.config import Config
 from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
-from fastpitch.acoustic.run import build_model
+from fastpitch.acoustic.training.run import build_model
 from fastpitch.front.symbols import TextProcessor
 from fastpitch.speaking.synthesizer import Synthesizer
 from fastpitch.speaking.voicing import Voice, VoicingConfig

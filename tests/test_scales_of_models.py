@@ -23,8 +23,8 @@ from fastpitch.vocoders.networks.fused_waveglow import FusedWaveglow
 from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from jasper.config import BlockConfig, ModelConfig
-from jasper.fused import fuse
-from jasper.model import ConvNorm, Jasper
+from jasper.network.fused import fuse
+from jasper.network.model import ConvNorm, Jasper
 from tests.fastpitch.vocoders.small import loud, random_mel
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(native.load() is None, reason="the native library was never built")]

@@ -33,8 +33,8 @@ from common.export import ExportGraph, samples_example
 from common.runs.checkpoint import CheckpointError
 from jasper import export
 from jasper.config import Config
-from jasper.fused import fuse
-from jasper.model import Jasper
+from jasper.network.fused import fuse
+from jasper.network.model import Jasper
 from jasper.recognizer import load_model
 from trt.conversion import ExportError, Program, converted
 from trt.facts import ModelError

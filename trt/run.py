@@ -20,7 +20,7 @@ from common import config
 from common.recognition.output import sharding
 from common.recognition.transcribing import status, write_all
 from common.text.vocabulary import Language
-from fastconformer.hearing.asking import AskingConfig
+from fastconformer.hearing.prompted.asking import AskingConfig
 from trt.facts import ModelError
 from trt.runtime import loading
 from trt.runtime.recognizer import Recognizer

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import ctc
 from common.devices.precision import autocast
-from common.seeds import mixed
+from common.runs.seeds import mixed
 from wav2vec2.contrastive.model import PretrainingLoss
 from wav2vec2.corpus.batches import FinetuningBatch, PretrainingBatch
 from wav2vec2.network.config import ModelConfig

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from common.devices.distributed import World
 from common.runs.run_directory import RunDirectory
-from common.seeds import begin, mixed
+from common.runs.seeds import begin, mixed
 from common.training.course import Course
 from common.training.learner import Learner, amount_of, size_of
 from common.training.loop import Loop

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from common.convolution.kept import Kept, owned
     from common.convolution.linear import Linear, pack_linear, unpack_linear
     from common.convolution.native import workspace
     from common.convolution.operator import (
@@ -21,15 +20,16 @@ if TYPE_CHECKING:
         convolve,
         prepare,
     )
+    from common.convolution.weights.kept import Kept, owned
     from common.convolution.winograd import WinogradConvolution
 
 _MODULES = {
-    "kept": ("Kept", "owned"),
     "linear": ("Linear", "pack_linear", "unpack_linear"),
     "native": ("workspace",),
     "operator": (
         "FusedConvolution", "Lengths", "PreparationReport", "along_time", "can_be_prepared", "convolve", "prepare"
     ),
+    "weights.kept": ("Kept", "owned"),
     "winograd": ("WinogradConvolution",),
 }  # fmt: skip
 

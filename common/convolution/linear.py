@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import matmul, native, products, trained
+from common.convolution import native, products
 from common.convolution.native import Activation, Epilogue, PackedConvolution, Weights
 from common.convolution.operator import runs_natively
-from common.convolution.scales import is_exact_enough, sizes_of
+from common.convolution.training import layers as trained
+from common.convolution.training import matmul
+from common.convolution.weights.scales import is_exact_enough, sizes_of
 
 SMALLEST = 2**15  # weights, below which a call of the native library takes longer than it saves
 

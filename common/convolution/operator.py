@@ -19,8 +19,8 @@ from common.convolution.algorithms import Algorithm
 from common.convolution.library import LIBRARY
 from common.convolution.native import Activation, Epilogue, Instructions, PackedConvolution
 from common.convolution.planning import Choice, Kind, Shape
-from common.convolution.scales import is_exact_enough, sizes_of
-from common.convolution.sizes import Sizes
+from common.convolution.weights.scales import is_exact_enough, sizes_of
+from common.convolution.weights.sizes import Sizes
 from ctc import SlowPathWarning
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from common.convolution import library
 from common.convolution.library import ACTIVATIONS, DIRECT, WEIGHTS, Activation, ConvolutionProblem, Weights
-from common.convolution.sizes import BOUNDS, Sizes, inverse
+from common.convolution.weights.sizes import BOUNDS, Sizes, inverse
 from ctc import native
 
 PROBED_ROWS = 2  # of noise of either kind

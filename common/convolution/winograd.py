@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from common.convolution import products
-from common.convolution.kept import Kept
 from common.convolution.operator import FusedConvolution, convolve, prepare
+from common.convolution.weights.kept import Kept
 
 OUTPUTS, POINTS = 4, 6
 # The polynomial points are 0, 1, -1, 2, -2 and infinity.

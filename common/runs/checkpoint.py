@@ -18,7 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from common.config import ConfigError
-from common.convolution.kept import owned
+from common.convolution.weights.kept import owned
 from common.files import atomic, file_types
 from common.runs import checksum
 

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from common import config
+from common.text.engine.token import Token
 from common.text.english.reader import why
 from common.text.english.style import Style
 from common.text.normalize import label_tokens, normalize_english
 from common.text.readings import Readings, ReadingsError, read_readings
 from common.text.spoken import spoken_english, voice_tokens
-from common.text.token import Token
 
 
 @dataclass(frozen=True, kw_only=True)

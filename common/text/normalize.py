@@ -9,12 +9,12 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
+from common.text.engine.token import Token
 from common.text.english.characters import prepared
 from common.text.english.reader import spoken, tokens
 from common.text.english.style import Style
 from common.text.english.words import GREEK, SYMBOLS
 from common.text.english.words import NOT_A_NAME as NOT_A_NAME
-from common.text.token import Token
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz' "
 _PLAIN = re.compile(r"[a-z']+(?: [a-z']+)*")

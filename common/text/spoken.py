@@ -11,13 +11,13 @@ from bisect import bisect_left
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
+from common.text.engine.token import Token
 from common.text.english.characters import prepared, prepared_characters
 from common.text.english.reader import spoken, spoken_each, tokens
 from common.text.english.style import GIVEN, Style
 from common.text.english.style import LETTER_A as LETTER_A
 from common.text.english.words import GREEK, SYMBOLS
 from common.text.normalize import characters_in_ascii, in_ascii, tidied
-from common.text.token import Token
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz' "
 

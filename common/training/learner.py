@@ -5,11 +5,11 @@ from typing import Any, TypeVar, cast
 
 from torch import Tensor, nn
 
-from common import seeds
 from common.data.manifest import Utterance, Utterances
 from common.devices import distributed
 from common.devices.distributed import World
 from common.devices.precision import grad_scaler
+from common.runs import seeds
 from common.training.ema import Ema
 from common.training.optimizers import build_optimizer
 from common.training.state import Part, Progress

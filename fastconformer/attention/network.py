@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from common.convolution import Linear
 from common.lengths import inside
-from common.training.dropout import dropout
+from common.training.layers.dropout import dropout
 from fastconformer.attention.config import AttentionConfig
 
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from common.convolution import Linear, along_time
 from common.lengths import inside
-from common.training.dropout import dropout
+from common.training.layers.dropout import dropout
 from fastconformer.config import EncoderConfig
 
 Frames = TypeVar("Frames", int, Tensor)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.training.dropout import dropout
+from common.training.layers.dropout import dropout
 from fastconformer.attention.network import AttentionDecoder
 from fastconformer.config import ModelConfig
 from fastconformer.network.encoder import EncodedFrames, FastConformer

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from common.convolution import Linear, WinogradConvolution
 from common.devices.precision import compute_dtype
-from common.training.dropout import Dropout
+from common.training.layers.dropout import Dropout
 from fastpitch.acoustic.config import PredictorConfig, TransformerConfig
 
 LONGEST_WAVE = 10_000.0  # base of the periods of the positions (Vaswani et al. 2017)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from common.text import arpabet
+from common.text.pronunciation import arpabet
 from fastpitch.front import markup
 from fastpitch.front.control import Control, ControlError, Curve
 from fastpitch.front.languages import SpokenReading

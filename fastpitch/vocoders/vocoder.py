@@ -23,7 +23,7 @@ from common.devices.precision import DTYPES, Precision, cast_for_inference, floa
 from common.features import LogMel, LogMelConfig
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
-from common.seeds import mixed
+from common.runs.seeds import mixed
 from fastpitch import voices
 from fastpitch.vocoders.build import build_generator
 from fastpitch.vocoders.checkpoints import hifigan, waveglow

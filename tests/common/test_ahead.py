@@ -30,16 +30,16 @@ def test_a_generator_that_is_closed_waits_for_no_thread(made):
     def work(number):
         if number:
             begun.set()
-            waited.append(closed.wait(10))
+            waited.append(closed.wait(100))
         return number
 
     before = {*threading.enumerate()}
     found = made(work)
     assert next(found) == 0
-    assert begun.wait(10)
+    assert begun.wait(100)
     found.close()
     closed.set()
     for thread in {*threading.enumerate()} - before:
-        thread.join(30)
+        thread.join(100)
         assert not thread.is_alive()
     assert all(waited)

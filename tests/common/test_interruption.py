@@ -33,7 +33,7 @@ with termination() as signals:
     print(i, signals.came)"""
     told = subprocess.run(
         [sys.executable, "-c", code],
-        capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=60, start_new_session=True,
+        capture_output=True, text=True, cwd=REPOSITORY, check=False, start_new_session=True,
     )  # fmt: skip
     assert (told.returncode, told.stdout) == (0, "59 True\n"), told.stderr
 
@@ -51,7 +51,7 @@ with reported():
         print("text", flush=True)"""
     told = subprocess.run(
         ["bash", "-c", f"{sys.executable} -c '{code}' | head -n 1; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=60,
+        capture_output=True, text=True, cwd=REPOSITORY, check=False,
     )  # fmt: skip
     assert (told.returncode, told.stdout, told.stderr) == (141, "text\n", "")
 
@@ -98,7 +98,7 @@ def test_ctrl_c_while_a_command_is_imported_is_one_line(module, tmp_path):
     (tmp_path / "numpy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
     told = subprocess.run(
         [sys.executable, "-m", module, "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-        timeout=60, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
     )  # fmt: skip
     assert (told.returncode, told.stdout, told.stderr) == (130, "", "interrupted\n")
 
@@ -116,7 +116,7 @@ def test_ctrl_c_at_the_start_of_the_installed_command_is_one_line(where, tmp_pat
     script = (tmp_path / "speech").rename(tmp_path / "bin" / "speech")
     told = subprocess.run(
         [sys.executable, script, "data", "write", "x"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-        timeout=60, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
     )  # fmt: skip
     assert (told.returncode, told.stdout, told.stderr) == (130, "", "interrupted\n")
 
@@ -152,7 +152,7 @@ def test_a_command_without_its_extra_says_so_in_one_line(tmp_path, command, pack
     )
     told = subprocess.run(
         [sys.executable, "-m", *command], env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=60,
+        capture_output=True, text=True, cwd=REPOSITORY, check=False,
     )  # fmt: skip
     assert (told.returncode, told.stderr) == (
         2, f"error: No module named '{package}'; it comes with the extra {extra}: pip install -e '.[{extra}]'\n"

@@ -28,7 +28,7 @@ def test_a_thread_that_begins_while_others_compute_on_one_core_has_all_of_them()
     def alone():
         with torch_threads(1):
             entered.set()
-            left.wait(30)
+            left.wait(100)
 
     def shares():
         found = cores()
@@ -41,7 +41,7 @@ def test_a_thread_that_begins_while_others_compute_on_one_core_has_all_of_them()
     try:
         other = threading.Thread(target=alone)
         other.start()
-        entered.wait(30)
+        entered.wait(100)
         late = ThreadPoolExecutor(1)
         assert late.submit(shares).result() == (3, 3)
         left.set()

@@ -19,7 +19,7 @@ from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.training.discriminators import Discriminators
 from jasper.config import Config
-from jasper.model import Jasper
+from jasper.network.model import Jasper
 from tests.device.mirror import counted, no_waits
 from tests.fastpitch.tiny import SMALL
 from tests.training import REPOSITORY

@@ -16,9 +16,10 @@ from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, write_jsonl
 from common.devices.distributed import World
 from common.recognition.scoring import EvaluationError
-from fastconformer import evaluation, inference, ngram, validation
+from fastconformer import evaluation, inference, ngram
 from fastconformer.evaluation import EvaluationConfig
 from fastconformer.inference import InferenceConfig
+from fastconformer.training import validation
 from tests.fastconformer.checkpoints import archives
 
 

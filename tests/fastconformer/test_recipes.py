@@ -14,8 +14,8 @@ from common.runs import checkpoint
 from common.training.schedule import build_schedule
 from fastconformer.config import Config
 from fastconformer.network.model import Model
-from fastconformer.run import NAME, Run
 from fastconformer.train import main
+from fastconformer.training.run import NAME, Run
 from tests.fastconformer.runs import TOY, toy_config
 from tests.training import directory_of, events
 

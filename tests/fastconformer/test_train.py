@@ -19,12 +19,12 @@ from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import started
 from common.text.pieces import SPACE, Pieces, read_pieces, train_pieces
 from common.text.vocabulary import VocabularyError
-from common.training.batch_norm import SyncBatchNorm1d
+from common.training.layers.batch_norm import SyncBatchNorm1d
 from common.training.state import TrainingError
 from fastconformer.checkpoints import own
 from fastconformer.config import Config, LossConfig
-from fastconformer.run import NAME, Run, started_from
 from fastconformer.train import main
+from fastconformer.training.run import NAME, Run, started_from
 from tests.fastconformer import golden
 from tests.fastconformer.runs import TOY, toy_config
 from tests.training import directory_of, events, logged, on_record, state_of

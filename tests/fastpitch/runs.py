@@ -10,7 +10,7 @@ import numpy as np
 from common import config
 from common.audio import waveform
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.run import NAME, Run
+from fastpitch.acoustic.training.run import NAME, Run
 from tests.training import directory_of
 
 TOY = Path(__file__).resolve().parents[2] / "configs" / "fastpitch" / "toy.toml"

@@ -8,7 +8,7 @@ import pytest
 from common.config import ConfigError
 from fastpitch import align
 from fastpitch.acoustic.config import Config, DataConfig
-from fastpitch.acoustic.data import read_tensor
+from fastpitch.acoustic.training.data import read_tensor
 from fastpitch.align import TimeSpan, durations_of, phonemes_of
 from fastpitch.front.symbols import TextConfig, TextError, TextProcessor
 from tests.data import shared

@@ -171,8 +171,8 @@ def test_what_is_there_is_kept_and_what_is_damaged_made_again(tmp_path):
 
 def heard(terminal: int) -> bytes:
     """What was written to a terminal, once there is something; nothing when all that could write have ended."""
-    ready, _, _ = select.select([terminal], [], [], 60)
-    assert ready, "neither progress nor an end for a minute"
+    ready, _, _ = select.select([terminal], [], [], 250)
+    assert ready, "neither progress nor an end for minutes"
     try:
         return os.read(terminal, 4096)
     except OSError:  # Linux's end of a terminal

@@ -12,9 +12,9 @@ from common import config
 from common.audio import waveform
 from common.data.batching import bucketed_batches
 from common.data.loading import LoadingError
-from fastpitch.acoustic import data
 from fastpitch.acoustic.config import Config
-from fastpitch.acoustic.data import write_tensor
+from fastpitch.acoustic.training import data
+from fastpitch.acoustic.training.data import write_tensor
 from fastpitch.train import main, update
 from tests.fastpitch.runs import RATE, TOY, run_of, toy_config, write_corpus
 from tests.processes import run_module

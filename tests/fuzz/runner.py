@@ -47,17 +47,18 @@ def file_of(reader: Reader, seed: int, number: int) -> tuple[str, bytes]:
     return suffix, mutated(content, draw)
 
 
-def fuzz(name: str, *, seed: int, seconds: float, most: int) -> Result:
-    """At most `most` mutations in at most `seconds`; a process that dies is a finding, and another goes on."""
+def fuzz(name: str, *, seed: int, seconds: float, most: int, least: int = 0) -> Result:
+    """At most `most` mutations in at most `seconds`, but `least` in any case; a process that dies is a finding, and
+    another goes on."""
     counts: Counter[str] = Counter()
     findings: list[Finding] = []
     reader = READERS[name]()
     end = time.monotonic() + seconds
     first = 0
-    while first < most and time.monotonic() < end:
+    while first < least or (first < most and time.monotonic() < end):
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(reader, seed, first, most, end, theirs))
+        process = context.Process(target=_work, args=(reader, seed, range(first, most), least, end, theirs))
         process.start()
         theirs.close()
         first, is_done = _collect(ours, first, counts, findings)
@@ -96,7 +97,7 @@ def _time_up(*_: object) -> None:
     raise _TimeUpError
 
 
-def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: Any) -> None:
+def _work(reader: Reader, seed: int, numbers: range, least: int, end: float, theirs: Any) -> None:
     gc.freeze()  # what was made before the fork may end by waiting for threads that are not here, as ONNX Runtime's do
     torch.set_num_threads(1)  # threads of OpenMP do not survive a fork: a second one would be waited for, for ever
     for kind in (signal.SIGALRM, signal.SIGPROF):
@@ -108,8 +109,8 @@ def _work(reader: Reader, seed: int, first: int, most: int, end: float, theirs: 
     _limit_memory(MEMORY)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(first, most):
-            if time.monotonic() > end:
+        for number in numbers:
+            if number >= least and time.monotonic() > end:
                 break
             suffix, content = file_of(reader, seed, number)
             path = Path(folder) / f"file{suffix}"

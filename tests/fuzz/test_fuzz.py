@@ -16,7 +16,7 @@ MOST = 1000 if os.environ.get("NIGHTLY") else 150
 
 @pytest.mark.parametrize("name", READERS)
 def test_what_comes_in_is_read_or_refused(name):
-    found = fuzz(name, seed=0, seconds=6 * MOST / 150, most=MOST)
+    found = fuzz(name, seed=0, seconds=6 * MOST / 150, most=MOST, least=30)
     assert not found.findings, "\n".join(f"{f.what} of mutation {f.number}\n{f.told}" for f in found.findings[:3])
     assert found.counts["read"] + found.counts["refused"] > 20
     assert found.counts["refused"] > 0

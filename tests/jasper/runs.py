@@ -10,7 +10,7 @@ import numpy as np
 from common import config
 from common.audio import waveform
 from jasper.config import Config
-from jasper.run import NAME, Run
+from jasper.training.run import NAME, Run
 from tests.training import directory_of
 
 TOY = Path(__file__).resolve().parents[2] / "configs" / "jasper" / "toy.toml"

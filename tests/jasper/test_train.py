@@ -15,8 +15,8 @@ from common.recognition.training import weighted
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from jasper.config import Config
-from jasper.run import NAME, Run
 from jasper.train import main, update
+from jasper.training.run import NAME, Run
 from tests.jasper.runs import TOY, WORDS, toy_config, write_corpus
 from tests.processes import fork_module, run_module
 from tests.training import directory_of, events, logged, on_record, state_of

@@ -14,7 +14,7 @@ from common import config
 from common.runs import checkpoint
 from jasper.checkpoints.own import FORMAT
 from jasper.config import BlockConfig, Config, ModelConfig
-from jasper.model import Jasper
+from jasper.network.model import Jasper
 
 DENSE = ModelConfig(
     blocks=(

@@ -84,7 +84,7 @@ class GpuMachine:
         known |= {"PATH": f"{self.bin}:{os.environ['PATH']}", "SPEECH_PYTHON": self.bin / "python"}
         environment = os.environ | {name: str(value) for name, value in (known | variables).items()}
         return subprocess.run(
-            ["bash", str(self.script), *steps], env=environment, capture_output=True, text=True, timeout=30, check=False
+            ["bash", str(self.script), *steps], env=environment, capture_output=True, text=True, check=False
         )
 
     def runs(self) -> list[str]:

@@ -22,8 +22,8 @@ from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep
 from fastconformer.attention.pieces import of_description
 from fastconformer.attention.search import AttentionMemory, DecoderStep
-from fastconformer.hearing.decoding import HeardFrames
-from fastconformer.hearing.prompted import PromptedRecognizer
+from fastconformer.hearing.prompted.decoding import HeardFrames
+from fastconformer.hearing.prompted.recognizer import PromptedRecognizer
 from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import Network, OnnxModel, check_whole
 from trt.runtime.weights import WEIGHTS, weights_in

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import Linear
-from common.training.dropout import dropout
+from common.training.layers.dropout import dropout
 from wav2vec2.contrastive.masking import MaskedTargets, joined
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast
 from wav2vec2.contrastive.quantizer import GumbelQuantizer, perplexity

@@ -22,7 +22,7 @@ from torch.utils.data import Dataset
 from common.data.batching import Batches, BatchingError, bucketed_batches
 from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader, together
 from common.data.manifest import Utterance, Utterances
-from common.seeds import mixed
+from common.runs.seeds import mixed
 from ctc.alignment.align import frames_needed
 from wav2vec2.contrastive.masking import MaskedTargets, draw_channel_mask, draw_targets, draw_time_mask, joined
 from wav2vec2.corpus.letters import Letters

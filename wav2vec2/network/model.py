@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from common.config import ConfigError
 from common.convolution import Linear
 from common.lengths import inside
-from common.training.dropout import dropout
+from common.training.layers.dropout import dropout
 from wav2vec2.network.config import LearningConfig, ModelConfig
 from wav2vec2.network.extractor import FeatureExtractor
 from wav2vec2.network.transformer import Encoder

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from common.convolution import Linear
 from common.lengths import inside
-from common.training.dropout import dropout
+from common.training.layers.dropout import dropout
 from wav2vec2.network.config import ACTIVATIONS, LearningConfig, ModelConfig
 from wav2vec2.network.hourglass import Shortening
 from wav2vec2.network.positions import PositionalConv, StackedPositions

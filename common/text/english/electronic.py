@@ -3,12 +3,12 @@
 import re
 from functools import partial
 
-from common.text import pronounce
-from common.text.choose import Proposal, read_table
+from common.text.engine.choose import Proposal, read_table
+from common.text.engine.shapes import Readings, own_features, reading
 from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, in_pairs, year
-from common.text.shapes import Readings, own_features, reading
+from common.text.pronunciation import pronounce
 
 _LISTS = {row[0]: row[1] for row in read_table(TABLES / "electronic.tsv")}
 _DOMAINS, _SHORT_DOMAINS, _EXTENSIONS = _LISTS["domains"], _LISTS["domains before a path"], _LISTS["extensions"]

@@ -3,12 +3,12 @@
 import re
 from functools import lru_cache
 
-from common.text.choose import Proposal, SpokenForm, edge
+from common.text.engine.choose import Proposal, SpokenForm, edge
+from common.text.engine.shapes import Shapes, beside, either, matched, reading, shape
 from common.text.english import electronic, words
 from common.text.english.say import says
 from common.text.english.style import Style
 from common.text.english.words import SIGN_ROWS
-from common.text.shapes import Shapes, beside, either, matched, reading, shape
 
 _CORE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")
 _SIGNED = re.compile(

@@ -3,11 +3,11 @@
 import re
 from collections import defaultdict
 
-from common.text.choose import read_table
+from common.text.engine.choose import read_table
+from common.text.engine.shapes import Readings, reading
 from common.text.english.say import ROUGHLY, TABLES, minutes_of, mixed
 from common.text.english.style import Style
 from common.text.numbers import cardinal, fraction, plural
-from common.text.shapes import Readings, reading
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Measures

@@ -5,11 +5,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from common.text.choose import Before, Chooser, Proposal, SpokenForm, Why, read_table, read_weights
+from common.text.engine.choose import Before, Chooser, Proposal, SpokenForm, Why, read_table, read_weights
+from common.text.engine.token import Following, Token, read
 from common.text.english import electronic, scan
 from common.text.english.say import TABLES
 from common.text.english.style import GIVEN, Style
-from common.text.token import Following, Token, read
 
 _WRITTEN = re.compile(r"[^\s,.;:!?]+")
 _WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]+(?:'[^\W\d_⁰¹²³⁴-⁹₀-₉]+)*")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from common.text.engine.shapes import Readings, reading
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, fraction, in_pairs, ordinal, pair, plural, year
-from common.text.shapes import Readings, reading
 
 TABLES = Path(__file__).parent / "tables"
 MONTHS = (

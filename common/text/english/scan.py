@@ -2,12 +2,12 @@
 
 import re
 
-from common.text.choose import Proposal, SpokenForm
+from common.text.engine.choose import Proposal, SpokenForm
+from common.text.engine.shapes import Shapes, beside, either, matched, shape
 from common.text.english import electronic, lexical, quantities, say, words
 from common.text.english.quantities import CURRENCIES, PINNED
 from common.text.english.style import LARGE, NUMBER, Style
 from common.text.english.words import ALNUM, SIGN_ROWS
-from common.text.shapes import Shapes, beside, either, matched, shape
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers, with what stands against them

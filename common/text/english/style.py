@@ -3,8 +3,8 @@
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from common.text.shapes import Memory
-from common.text.token import Token
+from common.text.engine.shapes import Memory
+from common.text.engine.token import Token
 
 LETTER_A = "ay"
 """The letter, as opposed to the article."""

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from common.text import pronounce
-from common.text.choose import SpokenForm, read_table
+from common.text.engine.choose import SpokenForm, read_table
+from common.text.engine.shapes import Readings, reading
 from common.text.english.quantities import CURRENCIES, units
 from common.text.english.say import POWERS, TABLES
 from common.text.english.style import LETTER_A, Style
-from common.text.numbers import cardinal, digits, in_pairs, ordinal, year
-from common.text.roman import is_roman, roman
-from common.text.shapes import Readings, reading
+from common.text.numbers import cardinal, digits, in_pairs, is_roman, ordinal, roman, year
+from common.text.pronunciation import pronounce
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Abbreviations

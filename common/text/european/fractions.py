@@ -3,10 +3,10 @@
 import re
 import unicodedata
 
+from common.text.engine.shapes import Readings, reading
 from common.text.european.language import Language, without_article
 from common.text.european.numbers import agreed, gender, noun_behind
 from common.text.numbers import in_words
-from common.text.shapes import Readings, reading
 
 
 def fraction(m: re.Match[str], language: Language) -> Readings:

@@ -11,8 +11,8 @@ from collections import defaultdict
 from functools import cache, cached_property
 from pathlib import Path
 
-from common.text.choose import SpokenForm, read_table
-from common.text.shapes import Memory, either, reading
+from common.text.engine.choose import SpokenForm, read_table
+from common.text.engine.shapes import Memory, either, reading
 
 TABLES = Path(__file__).parent / "tables"
 WITH_ORDINAL_DOT = frozenset("de tr pl da nb no fi cs sk hu hr sl bs sr et lv is lb".split())  # noqa: SIM905

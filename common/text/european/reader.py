@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from functools import cache, partial
 
-from common.text.choose import Chooser, Row, read_weights
+from common.text.engine.choose import Chooser, Row, read_weights
+from common.text.engine.token import Following, Token, read
 from common.text.european import scan
 from common.text.european.language import TABLES, Language, language_of
-from common.text.token import Following, Token, read
 
 
 @cache

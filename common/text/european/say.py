@@ -6,6 +6,7 @@ Each function yields the readings of one match of a shape. What is None stands f
 import re
 from collections.abc import Iterable
 
+from common.text.engine.shapes import Readings, reading
 from common.text.european.language import Language, without_article
 from common.text.european.numbers import (
     Forms,
@@ -19,9 +20,7 @@ from common.text.european.numbers import (
     ordinals,
     year,
 )
-from common.text.numbers import in_words
-from common.text.roman import is_roman, roman
-from common.text.shapes import Readings, reading
+from common.text.numbers import in_words, is_roman, roman
 
 
 def _each(forms: Forms) -> Readings:

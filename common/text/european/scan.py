@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from common.text.choose import Proposal, SpokenForm
+from common.text.engine.choose import Proposal, SpokenForm
+from common.text.engine.shapes import Shapes, TokenShape, matched, shape
 from common.text.european import fractions, say
 from common.text.european.language import WITH_ORDINAL_DOT, Language
 from common.text.european.numbers import gender, noun_behind
-from common.text.shapes import Shapes, TokenShape, matched, shape
 
 _GROUPS = r"\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3}){1,5}"
 _DOTS = r"\d{1,3}(?:\.\d{3}){1,5}"

@@ -10,11 +10,11 @@ import unicodedata
 from bisect import bisect_left
 from functools import cache, partial
 
-from common.text.choose import Chooser, Proposal, read_table, read_weights
+from common.text.engine.choose import Chooser, Proposal, read_table, read_weights
+from common.text.engine.shapes import Memory, Shapes, TokenShape, either, matched, shape
+from common.text.engine.token import Following, Token, read
 from common.text.mandarin import say
 from common.text.mandarin.phones import HAN, PUNCTUATION
-from common.text.shapes import Memory, Shapes, TokenShape, either, matched, shape
-from common.text.token import Following, Token, read
 
 _VARIANTS = str.maketrans(
     {"…": "。", "—": "，", "～": "，", "·": " ", "『": "「", "』": "」", "−": "-", "　": " ", "％": "%", "．": "."}

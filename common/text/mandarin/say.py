@@ -7,9 +7,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from common.text.choose import read_table
+from common.text.engine.choose import read_table
+from common.text.engine.shapes import Readings, reading
 from common.text.mandarin.phones import cardinal, digits
-from common.text.shapes import Readings, reading
 
 TABLES = Path(__file__).parent / "tables"
 _LONGEST_COUNTED = 12  # digits

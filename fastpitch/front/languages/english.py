@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from common.audio.espeak import EspeakError
-from common.text import arpabet, pronounce
 from common.text.english.say_as import SayAsError, say_as
+from common.text.pronunciation import arpabet, pronounce
 from common.text.readings import NONE, read_readings
 from common.text.spoken import LETTER_A, PRIVATE, Fixed, Said, said_english, transliterated
 from fastpitch.front.languages import Given, SpokenReading, SymbolPiece, TextConfig, TextError, shortened

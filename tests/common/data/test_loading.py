@@ -7,7 +7,6 @@ import pickle
 import random
 import signal
 import threading
-import time
 import zlib
 from dataclasses import replace
 
@@ -28,6 +27,7 @@ from common.data.variation.speed import SpeedConfig
 from common.files import stores
 from common.files.stores import Stored
 from tests.data import shared
+from tests.timing import until
 
 CONTINUOUS = SpeedConfig(mode="continuous")
 
@@ -276,8 +276,8 @@ def test_a_store_is_asked_for_the_next_batch_while_one_is_used_also_without_work
     plans = [[0, 3], [1, 4], [2, 5]]
     batches = iter(loader(dataset, plans))
     first = next(batches)
-    assert came.acquire(timeout=10)
-    assert came.acquire(timeout=10)  # before anybody asks for it
+    assert came.acquire(timeout=100)
+    assert came.acquire(timeout=100)  # before anybody asks for it
     assert len(asked) == 2
     found = [first, *batches]
     assert [len(one) for one in asked] == [2, 2, 2]
@@ -299,8 +299,5 @@ def test_a_store_is_asked_for_the_next_batch_while_one_is_used_also_without_work
     batches = iter(loader(dataset, plans))
     next(batches)
     batches.close()  # nobody wants the others
-    deadline = time.monotonic() + 10
-    while any(thread.name.startswith("ahead") for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not any(thread.name.startswith("ahead") for thread in threading.enumerate()))
     MemoryFileSystem().rm("/ahead", recursive=True)

@@ -66,7 +66,7 @@ def test_what_was_before_is_restored_when_the_last_thread_has_left():
     def other():
         with float32_math("tf32"):
             entered.set()
-            left.wait(timeout=30)
+            left.wait(timeout=100)
             seen.append(switches())
 
     seen = []
@@ -74,7 +74,7 @@ def test_what_was_before_is_restored_when_the_last_thread_has_left():
     with float32_math("tf32"):
         inside = switches()
         thread.start()
-        entered.wait(timeout=30)
+        entered.wait(timeout=100)
     left.set()
     thread.join()
     assert seen == [inside]
@@ -120,7 +120,7 @@ def test_a_generator_that_is_collected_while_another_enters_does_not_wait_for_it
     next(found)
     closing = threading.Thread(target=close_inside, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(100)
     assert not closing.is_alive()
     assert not _FLOAT32.wanted
 

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from common.training.loop import Loop
 from common.training.optimizers import OptimConfig
 from common.training.state import TrainingError, TrainingState
 from tests.processes import fork
+from tests.timing import until
 from tests.training import REPOSITORY, events, logged
 
 NEVER = EveryConfig(log_steps=1000, validate_epochs=1000, save_epochs=0, save_minutes=0)
@@ -407,9 +407,14 @@ def test_an_error_is_the_one_that_ended_the_run_also_where_nothing_can_be_saved_
         train(tmp_path, Course(epochs=1), act=act)
 
 
+def signals(sent: Path) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    sent.touch()
+
+
 def two(folder: Path, when: str) -> None:
     """What each of two processes does, of which the second gets a signal."""
-    cfg = Settings(output_dir=folder)
+    cfg, sent = Settings(output_dir=folder), folder.with_name("sent")
     with started(cfg, "m") as directory:
         world = directory.world
         state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
@@ -424,12 +429,13 @@ def two(folder: Path, when: str) -> None:
                         with loop.validation() as some:
                             if world.rank == 1 and when == "in a validation":
                                 os.kill(os.getpid(), signal.SIGTERM)
-                            if world.rank == 1 and when == "at the end of a validation":  # while it waits for the other
-                                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+                            at_end = when == "at the end of a validation"
+                            if world.rank == 1 and at_end:  # while it waits for the other
+                                threading.Timer(0.3, signals, (sent,)).start()
                             for _ in range(3):
                                 some.gather(step)
-                            if world.rank == 0 and when == "at the end of a validation":
-                                time.sleep(0.3)
+                            if world.rank == 0 and at_end:
+                                until(sent.exists)
                         if loop.is_cut:
                             print("cut")
                         else:
@@ -494,9 +500,10 @@ from common.interruption import termination
 mine, other = socket.socketpair()
 with termination() as came:
     def twice():
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not came.came:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
     threading.Thread(target=twice, daemon=True).start()
     signal.pthread_sigmask(signal.SIG_BLOCK, [])
     while True:
@@ -510,7 +517,6 @@ def test_a_second_ctrl_c_ends_a_process_that_waits_for_ever():
         [sys.executable, "-c", SECOND_INTERRUPT],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         cwd=REPOSITORY,
     )

@@ -85,7 +85,7 @@ PARAMETERS = {
 
 @pytest.mark.parametrize("name", golden.MODELS)
 def test_gradients_are_those_of_the_reference(name):
-    from fastconformer.attention.objective import smoothed_cross_entropy
+    from fastconformer.attention.training.objective import smoothed_cross_entropy
 
     model, _ = read_model(golden.path(name))
     facts = golden.facts(name)["asr"]

@@ -22,14 +22,14 @@ from common.training.state import TrainingError
 from fastconformer import evaluation, train
 from fastconformer.attention.joint import IMPOSSIBLE
 from fastconformer.attention.prompt import Wanted
-from fastconformer.attention.targets import Texts, languages_of
+from fastconformer.attention.training.targets import Texts, languages_of
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.config import Config, LossConfig
 from fastconformer.evaluation import EvaluationConfig
-from fastconformer.hearing.prompted_network import SPARE_TOKENS
-from fastconformer.objective import Share, objective
-from fastconformer.run import NAME, Run, started_from
+from fastconformer.hearing.prompted.network import SPARE_TOKENS
 from fastconformer.train import main
+from fastconformer.training.objective import Share, objective
+from fastconformer.training.run import NAME, Run, started_from
 from tests.fastconformer.attention import references as golden
 from tests.fastconformer.attention.test_golden import LOSS, NEMO, PARAMETERS
 from tests.fastconformer.runs import translation_config, write_translations

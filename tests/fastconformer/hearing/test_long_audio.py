@@ -13,7 +13,7 @@ from fastconformer.hearing.long_audio import attention_step, windows
 from fastconformer.recognizer import Recognizer
 from tests.data import shared
 from tests.fastconformer import tiny
-from tests.fastconformer.hearing.test_streaming import PIECES
+from tests.fastconformer.hearing.streaming.test_pool import PIECES
 
 FRAME = 0.08  # seconds
 CONTEXT = 32 * FRAME  # more than a frame of these models depends on, beyond a chunk of attention

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from fastpitch.acoustic.aligner import SoftAlignment
 from fastpitch.acoustic.config import ModelConfig, PredictorConfig, TransformerConfig
 from fastpitch.acoustic.model import FastPitch, SpeechTargets
-from fastpitch.acoustic.objective import Counts, parts_of
+from fastpitch.acoustic.training.objective import Counts, parts_of
 
 STILL = {"dropout": 0.0}
 LAYER = TransformerConfig(layers=2, heads=2, head_channels=4, filter_channels=12, attention_dropout=0.0, **STILL)

@@ -14,7 +14,7 @@ from fastpitch.acoustic.checkpoints.own import FORMAT
 from fastpitch.acoustic.config import AdversaryConfig, Config, ModelConfig, RefinerConfig
 from fastpitch.acoustic.model import FastPitch, SpeechTargets, refined
 from fastpitch.acoustic.refiner import SPREAD, Refiner, blurred
-from fastpitch.acoustic.run import NAME, build_model
+from fastpitch.acoustic.training.run import NAME, build_model
 from fastpitch.train import main
 from tests.fastpitch.runs import run_of, toy_config, write_corpus
 from tests.fastpitch.tiny import SMALL, assert_leaves_as_it_speaks, tiny_model

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.audio.espeak import EspeakError
-from common.text import pronounce
-from common.text.arpabet import ArpabetError
+from common.text.pronunciation import pronounce
+from common.text.pronunciation.arpabet import ArpabetError
 from fastpitch.front.symbols import EncodedText, TextConfig, TextError, TextProcessor, WordSymbols
 from tests.data import shared
 

@@ -17,7 +17,7 @@ from common.features import LogMelConfig
 from common.runs.checkpoint import CheckpointError
 from jasper.checkpoints import reading
 from jasper.config import BlockConfig, Config, ModelConfig
-from jasper.model import Jasper
+from jasper.network.model import Jasper
 from tests.jasper.tiny import random_weights, tiny_config
 
 QUARTZNET = ModelConfig(

@@ -14,7 +14,7 @@ from common.runs.checkpoint import CheckpointError
 from jasper.checkpoints import own
 from jasper.checkpoints.published import read
 from jasper.config import BlockConfig, Config, ModelConfig
-from jasper.model import Jasper
+from jasper.network.model import Jasper
 from jasper.recognizer import load_model
 from tests.data import shared
 from tests.jasper.tiny import DENSE, random_weights, save_tiny, tiny_config

@@ -144,7 +144,7 @@ def answer_of(content: bytes, status: bytes = b"200 OK") -> bytes:
 
 def test_answers_that_are_swapped_are_counted():
     with answering(lambda n: answer_of(b"another" if n % 3 == 0 else b"own")) as url:
-        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.1)
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.3)
     assert found.wrong == pytest.approx(len(found.latencies) / 3, abs=1)
     assert found.wrong
     assert not found.errors
@@ -164,7 +164,7 @@ def test_an_answer_that_comes_in_parts_is_put_together():
     threading.Thread(target=answer, daemon=True).start()
     with listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=0.1)
+        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=2)
     assert found.numbers[:2] == [0, 1]
     assert (found.wrong, found.errors) == (0, [])
 
@@ -172,13 +172,13 @@ def test_an_answer_that_comes_in_parts_is_put_together():
 def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_told(monkeypatch):
     monkeypatch.setattr("trt.client.load.WAITS", (0.01, 0.01))
     answers = {0: answer_of(b"", b"503 busy"), 1: b"", 2: answer_of(b"own"), 3: answer_of(b"no such", b"404 Not Found")}
-    with answering(lambda n: answers.get(n, answer_of(b"own"))) as url:
-        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.2)
+    with answering(lambda n: answers[n] if n in answers else time.sleep(0.1) or answer_of(b"own")) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=2)
     assert found.errors == [f"{url}: status 404: no such"]
     assert found.latencies[0] > 0.02
     assert found.wrong == 0
     with answering(lambda n: b"") as url:
-        found = load(url, [b"x"], [b"own"], clients=2, seconds=0.05)
+        found = load(url, [b"x"], [b"own"], clients=2, seconds=0.3)
     assert set(found.errors) == {f"{url}: the connection was closed; tried 3 times"}
 
 

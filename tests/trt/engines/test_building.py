@@ -11,7 +11,7 @@ from fastpitch.vocoders import export as vocoder_export
 from fastpitch.vocoders.vocoder import load_generator
 from jasper import export as jasper_export
 from jasper.config import Config
-from jasper.model import Jasper
+from jasper.network.model import Jasper
 from tests.fastpitch.vocoders.small import HIFIGAN, ISTFT, save_hifigan
 from tests.jasper.tiny import tiny_config
 from tests.trt.export.test_command import SEPARABLE

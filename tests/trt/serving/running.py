@@ -17,6 +17,7 @@ import numpy as np
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
 from common.recognition.output.transcripts import Transcript, Word
+from tests.timing import until
 from trt.runtime.sentences import say_together
 from trt.serve import ServeConfig, build, serve
 from trt.serving.admission import limits
@@ -39,7 +40,7 @@ class Served(NamedTuple):
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=200)
         with contextlib.closing(connection):
             connection.request(method, path, body, dict(headers or {}))
             answer = connection.getresponse()
@@ -52,12 +53,20 @@ class Served(NamedTuple):
     def speak(self, **asked: Any) -> tuple[int, bytes]:
         return self.ask("POST", "/v1/audio/speech", json.dumps(asked).encode(), {"Content-Type": "application/json"})
 
-    def comes_to_rest(self, seconds: float = 10.0) -> None:
+    def comes_to_rest(self) -> None:
         """Waits until no request is under way, and no memory is held."""
-        ends = time.monotonic() + seconds
-        while len(self.gateway.app.under_way) or self.gateway.budget.held:
-            assert time.monotonic() < ends, (self.gateway.app.under_way, self.gateway.budget.held)
-            time.sleep(0.01)
+        until(lambda: not len(self.gateway.app.under_way) and not self.gateway.budget.held)
+
+
+@contextlib.contextmanager
+def impatient(limits: limits.Limits, seconds: float) -> Iterator[None]:
+    """A server with these limits waits no longer for its clients in here."""
+    usual = limits.client_seconds
+    object.__setattr__(limits, "client_seconds", seconds)
+    try:
+        yield
+    finally:
+        object.__setattr__(limits, "client_seconds", usual)
 
 
 def form(content: bytes, name: str = "a.wav", **fields: str) -> tuple[bytes, str]:
@@ -77,12 +86,13 @@ class Choice(NamedTuple):
 
 
 class Counting:
-    """A recogniser that takes `cost` seconds for a second of sound, and says how loud its tenths of a second are."""
+    """A recogniser that takes `cost` seconds for a second of sound, once it may, and says how loud its tenths are."""
 
     languages = ("english",)
 
     def __init__(self, cost: float = 0.001):
-        self.cost, self.decoders = cost, list[DecodingOptions]()
+        self.cost, self.decoders, self.may = cost, list[DecodingOptions](), threading.Event()
+        self.may.set()
 
     def decoder(self, options: DecodingOptions, like: Choice | None = None) -> Choice:
         """Words with a number cannot be spelled, and models without a name are none."""
@@ -95,6 +105,7 @@ class Counting:
 
     def stream(self, recordings: Sequence[np.ndarray], **options: Any) -> Iterator[Transcript]:
         for samples_N in recordings:
+            self.may.wait()
             time.sleep(self.cost * len(samples_N) / 16_000)
             words = []
             for start in range(0, len(samples_N) - 1_599, 1_600):
@@ -172,7 +183,7 @@ def served(cfg: ServeConfig, gateway: Gateway | None = None) -> Iterator[Served]
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert listening.wait(120)
+    assert listening.wait(250)
     if problems:
         raise problems[0]
     try:

@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).parents[3]
 TESTS = (
     "tests/common/test_ahead.py", "tests/trt/serving/test_batching.py", "tests/trt/serving/test_metrics.py",
     "tests/trt/serving/admission/test_forms.py", "tests/trt/serving/admission/test_guard.py",
-    "tests/trt/serving/streams", "tests/fastconformer/hearing/test_streaming.py",
+    "tests/trt/serving/streams", "tests/fastconformer/hearing/streaming/test_pool.py",
 )  # fmt: skip
 
 

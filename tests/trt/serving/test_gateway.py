@@ -21,6 +21,7 @@ from common.audio import waveform
 from common.audio.silence import Pauses
 from common.recognition.output.subtitles import render
 from common.recognition.output.transcripts import Transcript, Word
+from tests.timing import until
 from tests.trt.serving.running import Counting, noise, pretended, served
 from trt.facts import ModelError
 from trt.runtime.recognizer import Recognizer
@@ -163,9 +164,18 @@ def test_sound_begins_before_the_last_sentence_is_made(server):
     assert begun < whole / 2
 
 
-def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as_alone(server):
+def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as_alone(server, monkeypatch):
     texts = [TEXT, "Hello there.", "One two three four. Five.", "This is another sentence."] * 2
     alone = {text: server.speak(input=text, response_format="pcm", sample_rate=22_050)[1] for text in texts}
+    speaking, sizes = server.gateway.speaking, []
+    voice = speaking.voice
+
+    def next_sounds(sayings):
+        sizes.append(len(sayings))
+        until(lambda: len(sizes) > 1 or len(sayings) + len(speaking.lane) == len(texts))
+        return voice.next_sounds(sayings)
+
+    monkeypatch.setattr(speaking, "voice", voice._replace(next_sounds=next_sounds))
     with ThreadPoolExecutor(8) as pool:
         said = pool.map(lambda text: server.speak(input=text, response_format="pcm", sample_rate=22_050), texts)
         for text, (status, content) in zip(texts, said, strict=True):
@@ -173,9 +183,10 @@ def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as
             assert status == 200
             assert found.shape == expected.shape
             assert np.abs(found - expected).max() <= 1
+    assert max(sizes) > 1
     _, metrics = server.ask("GET", "/metrics")
-    sizes = dict(line.rsplit(" ", 1) for line in metrics.decode().splitlines() if "voice_batch_size" in line)
-    assert float(sizes["speech_voice_batch_size_sum"]) > float(sizes["speech_voice_batch_size_count"])
+    counted = dict(line.rsplit(" ", 1) for line in metrics.decode().splitlines() if "voice_batch_size" in line)
+    assert float(counted["speech_voice_batch_size_sum"]) > float(counted["speech_voice_batch_size_count"])
 
 
 def test_a_text_whose_client_has_gone_is_not_spoken_any_further(server):

@@ -12,6 +12,7 @@ from common.recognition.cutting.chunks import in_batches as chunks_in_batches
 from common.recognition.cutting.tensors import in_batches, padded, side_by_side
 from common.recognition.sources.recordings import Recording
 from common.threads import torch_threads
+from tests.timing import until
 
 
 @pytest.mark.parametrize("n_frames", [1, 99, 100, 101, 1000, 1003])
@@ -89,9 +90,7 @@ def test_no_more_recordings_are_taken_than_some_batches_need(threads, windows):
         found = in_batches(endless(), in_threes, lambda samples: padded(samples)[0].unsqueeze(2), batch_size=2)
         next(found)
     expected = windows * 16  # those of a window, of the next one, and of the one that threads begin with
-    deadline = time.monotonic() + 10
-    while len(taken) < expected and time.monotonic() < deadline:
-        time.sleep(0.001)
+    until(lambda: len(taken) >= expected)
     time.sleep(0.02)
     assert len(taken) == expected
 
@@ -105,7 +104,7 @@ def test_the_next_recordings_are_read_while_the_network_is_at_work():
         yield recording(5)
 
     def run(samples):
-        assert read.wait(timeout=10)
+        assert read.wait(timeout=100)
         seen.append(len(samples))
         return padded(samples)[0].unsqueeze(2)
 
@@ -145,7 +144,7 @@ def test_what_a_batch_gives_is_taken_when_the_next_one_was_begun():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_batches_are_computed_side_by_side_and_come_in_order(threads):
     """Batches wait for each other: with fewer at a time the barrier would break."""
-    together, used = threading.Barrier(threads, timeout=30), []
+    together, used = threading.Barrier(threads, timeout=100), []
 
     def run(samples):
         used.append(torch.get_num_threads())
@@ -204,7 +203,7 @@ def test_an_error_of_the_network_ends_it_and_leaves_no_thread():
         stopped.close()
     gc.collect()  # the error's traceback holds what was at work
     for thread in {*threading.enumerate()} - before:
-        thread.join(30)
+        thread.join(100)
         assert not thread.is_alive()
 
 

@@ -9,6 +9,7 @@ import resource
 import socket
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,14 +20,15 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from benchmarks.serving_attacks import CRUMBS
-from tests.trt.serving.running import form, noise, pretended, served
+from tests.timing import timed, until
+from tests.trt.serving.running import form, impatient, noise, pretended, served
 from trt.serve import ServeConfig
 from trt.serving.admission.limits import Budget, BusyError, Limits, RateError, Taken
 from trt.serving.batching import Workers
 
 SSML = "<speak>One. {}Two.</speak>"
 BREAK = '<break time="10s"/>'
-LIMITS = Limits(max_queue=6, client_seconds=1.0, max_seconds=600, max_spoken_seconds=100, max_ahead_seconds=5)
+LIMITS = Limits(max_queue=6, client_seconds=60.0, max_seconds=600, max_spoken_seconds=100, max_ahead_seconds=5)
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +40,16 @@ def attacked():
 
 @contextlib.contextmanager
 def watched(server, most_seconds: float = 0.1):
-    """Meanwhile /health answers within `most_seconds`, or ten times what it takes on this machine at rest."""
+    """Meanwhile /health answers within `most_seconds`, or ten times what it takes on this machine at rest.
+
+    Seconds in which this process does not have the processor do not count.
+    """
     ends, took = threading.Event(), []
 
     def look():
-        began = time.monotonic()
+        began, used = time.monotonic(), time.process_time()
         assert server.ask("GET", "/health")[0] == 200
-        took.append(time.monotonic() - began)
+        took.append(min(time.monotonic() - began, time.process_time() - used))
 
     for _ in range(10):
         look()
@@ -62,7 +67,7 @@ def watched(server, most_seconds: float = 0.1):
         yield
     finally:
         ends.set()
-        thread.join(60)
+        thread.join()
     assert np.quantile(took, 0.95) <= max(most_seconds, 10 * usual), sorted(took)[-5:]
 
 
@@ -99,7 +104,7 @@ def test_bodies_have_sizes_by_kind_before_they_are_parsed(attacked):
     body = b'{"input": [' + b"[]," * 30_000_000
     for path in ("/v1/audio/speech", "/v1/audio/speech/words"):
         with watched(attacked):
-            connection = http.client.HTTPConnection("127.0.0.1", attacked.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", attacked.port)
             connection.putrequest("POST", path)
             connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body[:50_000])
@@ -117,25 +122,26 @@ def test_places_are_for_those_with_a_key():
         for _ in range(12):
             unfinished = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             unfinished.sendall(b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n--b")
-        time.sleep(0.2)
+            assert unfinished.recv(12) == b"HTTP/1.1 401"
         for scheme in ("Bearer", "bearer", "BEARER"):
             headers = {"Content-Type": kind, "Authorization": f"{scheme} one"}
             assert server.ask("POST", "/v1/audio/transcriptions", body, headers)[0] == 200
 
 
 def test_a_body_has_a_time_as_a_whole_and_so_has_an_answer(attacked):
-    with socket.create_connection(("127.0.0.1", attacked.port), timeout=30) as slow:
+    began = time.monotonic()
+    with impatient(LIMITS, 1.0), socket.create_connection(("127.0.0.1", attacked.port)) as slow:
         slow.sendall(b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n")
         slow.sendall(b"Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n")
         slow.sendall(b'Content-Disposition: form-data; name="file"; filename="a"\r\n\r\n')
-        began = time.monotonic()
-        while not attacked.gateway.app.under_way:
-            time.sleep(0.01)
-        with contextlib.suppress(OSError):
-            while time.monotonic() - began < 10 and attacked.gateway.app.under_way:
-                slow.sendall(b"-")
-                time.sleep(0.2)
-        assert 0.9 * LIMITS.client_seconds < time.monotonic() - began < 3 * LIMITS.client_seconds
+        slow.settimeout(0.2)
+        answer = b""
+        while not answer:
+            slow.sendall(b"-")
+            with contextlib.suppress(TimeoutError):
+                answer = slow.recv(12)
+    assert answer == b"HTTP/1.1 408"
+    assert time.monotonic() - began > 0.9
     attacked.comes_to_rest()
 
 
@@ -143,28 +149,26 @@ def test_a_recording_counts_by_what_it_takes_to_decode(attacked):
     file = io.BytesIO()
     soundfile.write(file, np.zeros((192_000 * 80, 8), np.int16), 192_000, format="FLAC")
     with watched(attacked):
-        began = time.monotonic()
-        status, body = attacked.transcribe(file.getvalue())
+        (status, body), took = timed(lambda: attacked.transcribe(file.getvalue()))
     assert status == 413
     assert "80 s of audio of 8 channels at 192000 Hz, which count as 640; expected at most 600 s" in body.decode()
-    assert time.monotonic() - began < 5
+    assert took < 5
 
 
-def test_a_long_recording_lets_short_ones_by_and_stops_with_its_client(attacked):
+def test_a_long_recording_lets_short_ones_by_and_stops_with_its_client(attacked, monkeypatch):
+    monkeypatch.setattr(attacked.gateway.hearing.ears.asr, "cost", 0.02)
     body, kind = form(wav(500.0))
     heard = attacked.gateway.metrics.total("speech_audio_seconds_total")
     connection = http.client.HTTPConnection("127.0.0.1", attacked.port)
     with watched(attacked):
         connection.request("POST", "/v1/audio/transcriptions", body, {"Content-Type": kind})
-        while attacked.gateway.metrics.total("speech_audio_seconds_total") == heard:
-            time.sleep(0.01)
+        until(lambda: attacked.gateway.metrics.total("speech_audio_seconds_total") != heard)
         assert attacked.transcribe(wav(0.5))[0] == 200
         connection.close()
-        attacked.comes_to_rest(2.0)
+        attacked.comes_to_rest()
     heard = attacked.gateway.metrics.total("speech_audio_seconds_total") - heard
     assert heard < 400
-    time.sleep(0.5)
-    assert not attacked.gateway.budget.seconds
+    until(lambda: not attacked.gateway.budget.seconds)
 
 
 def test_captions_are_work_that_ends_with_its_client(attacked):
@@ -175,17 +179,19 @@ def test_captions_are_work_that_ends_with_its_client(attacked):
             for _ in range(9):
                 client.recv()
         assert client.protocol.close_code in (1006, 1009)  # broken off, or told
+        may_hear = attacked.gateway.hearing.ears.asr.may
+        may_hear.clear()
         with connect(url) as client, contextlib.suppress(ConnectionClosed):
             for _ in range(40):
                 client.send(pcm(1.0))
             for _ in range(99):
                 client.recv()
+        may_hear.set()
         assert client.protocol.close_reason == "more than 160000 bytes of sound wait; send it as it is spoken"
         heard = attacked.gateway.metrics.total("speech_audio_seconds_total")
         with connect(url) as client:
             client.send(pcm(4.5))
-        time.sleep(0.3)
-        assert not attacked.gateway.live
+        until(lambda: not attacked.gateway.live)
     later = attacked.gateway.metrics.total("speech_audio_seconds_total")
     time.sleep(0.5)
     assert attacked.gateway.metrics.total("speech_audio_seconds_total") == later
@@ -203,7 +209,7 @@ def test_a_server_that_ends_lets_captions_say_their_last_words():
             ending = threading.Thread(target=stack.close)
             ending.start()
             told = [json.loads(message) for message in client]
-            ending.join(30)
+            ending.join()
     assert (told[-1]["type"], told[-1]["duration"]) == ("done", 2.0)
     assert client.protocol.close_code == 1000
 
@@ -259,15 +265,17 @@ def test_a_client_has_a_share_and_short_work_goes_first():
 
     async def order() -> list[str]:
         done: list[str] = []
-        workers = Workers(threads=1)
+        workers, all_wait = Workers(threads=1), threading.Event()
 
         async def asked(name: str, due: float) -> None:
-            await workers(lambda: (time.sleep(0.01), done.append(name)), due)
+            await workers(lambda: (all_wait.wait(), done.append(name)), due)
 
         now = time.monotonic()
-        await asyncio.gather(
-            asked("begun", now), asked("hour", now + 180), *(asked(str(i), now + i) for i in (3, 1, 2))
-        )
+        dues = {"begun": now, "hour": now + 180, **{str(i): now + i for i in (3, 1, 2)}}
+        jobs = [asyncio.create_task(asked(name, due)) for name, due in dues.items()]
+        await asyncio.sleep(0)
+        all_wait.set()
+        await asyncio.gather(*jobs)
         workers.stop()
         return done
 
@@ -288,18 +296,18 @@ def test_what_comes_in_crumbs_takes_the_event_loop_in_small_parts(attacked, atta
     attacked.comes_to_rest()
 
 
-def test_a_stream_whose_client_does_not_read_is_broken_off(attacked):
+def test_a_stream_whose_client_does_not_read_is_broken_off():
     """Though it answers nothing any more, and holds its connection."""
     event = json.dumps({"type": "session.update", "session": {"audio": {"input": {}}, "include": ["x" * 40_000]}})
-    with connect(f"ws://127.0.0.1:{attacked.port}/v1/realtime?intent=transcription", max_queue=1) as client:
-        with contextlib.suppress(TimeoutError, ConnectionClosed):
-            for _ in range(300):
-                client.send(event)
-        ends = time.monotonic() + 10 * LIMITS.client_seconds
-        while attacked.gateway.live and time.monotonic() < ends:
-            time.sleep(0.02)
-        assert not attacked.gateway.live
-    attacked.comes_to_rest()
+    cfg = ServeConfig(asr=Path("none"), port=0, limits=replace(LIMITS, client_seconds=1.0))
+    with served(cfg, pretended(cfg)) as server:
+        url = f"ws://127.0.0.1:{server.port}/v1/realtime?intent=transcription"
+        with connect(url, max_queue=1) as client:
+            with contextlib.suppress(TimeoutError, ConnectionClosed):
+                for _ in range(300):
+                    client.send(event)
+            until(lambda: not server.gateway.live)
+        server.comes_to_rest()
 
 
 def test_a_long_transcript_is_written_beside_the_event_loop(attacked):
@@ -317,8 +325,7 @@ def test_a_client_has_its_share_of_streams(attacked):
             stack.enter_context(connect(url))
         with pytest.raises(Exception, match="403|1013"):
             stack.enter_context(connect(url))
-    while attacked.gateway.live:
-        time.sleep(0.01)
+    until(lambda: not attacked.gateway.live)
 
 
 def test_a_client_that_goes_before_its_stream_is_accepted_leaves_nothing_held():

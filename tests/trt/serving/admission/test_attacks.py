@@ -6,25 +6,28 @@ import http.client
 import io
 import json
 import os
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
-import time
+import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from tests.trt.serving.running import Served, form, noise, served
+from tests.timing import until
+from tests.trt.serving.running import Served, form, impatient, noise, pretended, served
 from trt.serve import ServeConfig, build, read_keys
 from trt.serving.admission.limits import Budget, BusyError, Limits, SelfTestError
 
 REPOSITORY = Path(__file__).parents[4]
-LIMITS = Limits(max_body_mb=2, max_seconds=60, max_queue=4, client_seconds=0.7)
+LIMITS = Limits(max_body_mb=2, max_seconds=60, max_queue=4)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def head(length: int | None, *, key: str = "one", path: str = "/v1/audio/transcr
 
 @contextlib.contextmanager
 def connected(server: Served):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=200) as connection:
         yield connection
 
 
@@ -63,9 +66,8 @@ def still_answers(server: Served) -> None:
     server.comes_to_rest()
     body, kind = form(wav(0.5))
     headers = {"Content-Type": kind, "Authorization": "Bearer two"}
-    ends = time.monotonic() + 10
     while (status := server.ask("POST", "/v1/audio/transcriptions", body, headers)[0]) == 503:
-        assert time.monotonic() < ends, "the server stays busy"
+        pass
     assert status == 200
     server.comes_to_rest()
 
@@ -119,7 +121,8 @@ def test_a_form_that_turns_out_too_large_is_refused(narrow):
 
 def test_a_gigabyte_is_refused_and_memory_stays(narrow):
     begin = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
-    with connected(narrow) as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    gone = contextlib.suppress(BrokenPipeError, ConnectionResetError)
+    with impatient(LIMITS, 0.7), connected(narrow) as connection, gone:
         connection.sendall(head(1_000_000_000) + begin)
         for _ in range(1000):
             connection.sendall(bytes(1_000_000))
@@ -128,7 +131,7 @@ def test_a_gigabyte_is_refused_and_memory_stays(narrow):
 
 
 def test_a_client_that_sends_too_slowly_is_refused(narrow):
-    with connected(narrow) as connection:
+    with impatient(LIMITS, 0.7), connected(narrow) as connection:
         connection.sendall(head(1000) + b"--b")
         status, body = answer_of(connection)
     assert status == 408
@@ -161,15 +164,13 @@ def test_a_reader_that_is_too_slow_is_left_and_others_are_answered(narrow):
     lines = (
         f"POST /v1/audio/speech HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer one\r\nContent-Length: {len(content)}\r\n"
     )
-    with connected(narrow) as connection:
+    with impatient(LIMITS, 2.0), connected(narrow) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(f"{lines}\r\n".encode() + content)
         headers = {"Authorization": "Bearer one", "Content-Type": "application/json"}
-        began = time.monotonic()
         asked = json.dumps({"input": "One.", "response_format": "pcm"}).encode()
         assert narrow.ask("POST", "/v1/audio/speech", asked, headers)[0] == 200
-        assert time.monotonic() - began < 10
-        narrow.comes_to_rest(20)
+        narrow.comes_to_rest()
     still_answers(narrow)
 
 
@@ -194,12 +195,14 @@ def test_more_requests_than_the_queue_holds_are_told_to_come_again(narrow):
             connection.sendall(head(len(body), key=key) + body)
             return answer_of(connection)
 
+    under_way = narrow.gateway.app.under_way
     with contextlib.ExitStack() as stack:
-        for key in ("one", "two"):
+        for begun, key in enumerate(("one", "two")):
             assert asked(key)[0] == 200
+            until(lambda: len(under_way) == 2 * begun)  # noqa: B023
             for _ in range(2):
                 stack.enter_context(connected(narrow)).sendall(head(len(body), key=key) + body[:100])
-            time.sleep(0.1)
+            until(lambda: len(under_way) == 2 * begun + 2)  # noqa: B023
             status, answer = asked(key)
             expected = (429, "has its share: 2 requests are") if key == "one" else (503, "is busy: 4 requests are")
             assert (status, f"{expected[1]} under way; try again later" in answer) == (expected[0], True)
@@ -271,7 +274,7 @@ def test_sigterm_answers_what_is_under_way_and_ends(command):
         content = wav(50.0)
 
         def ask():
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection = http.client.HTTPConnection("127.0.0.1", port)
             body, kind = form(content)
             connection.request("POST", "/v1/audio/transcriptions", body, {"Content-Type": kind})
             answers.append(connection.getresponse().status)
@@ -279,12 +282,20 @@ def test_sigterm_answers_what_is_under_way_and_ends(command):
         clients = [threading.Thread(target=ask) for _ in range(3)]
         for client in clients:
             client.start()
-        time.sleep(0.1)
+
+        def begun() -> float:
+            """Requests that are under way or answered."""
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as told:
+                lines = told.read().decode().splitlines()
+            counted = ("speech_requests_under_way", "speech_requests_total{")
+            return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(counted))
+
+        until(lambda: begun() == 3)
         process.send_signal(signal.SIGTERM)
         for client in clients:
-            client.join(60)
+            client.join()
         assert answers == [200, 200, 200]
-        assert process.wait(60) == 0
+        assert process.wait() == 0
     finally:
         process.kill()
 
@@ -352,23 +363,23 @@ def test_a_form_of_too_much_is_refused(narrow, content, message):
     still_answers(narrow)
 
 
-def test_a_connection_on_which_no_request_begins_is_closed(narrow):
-    with connected(narrow) as silent, connected(narrow) as slow, connected(narrow) as later:
+def test_a_connection_on_which_no_request_begins_is_closed():
+    cfg = ServeConfig(asr=Path("none"), port=0, limits=replace(LIMITS, client_seconds=2.0))
+    with served(cfg, pretended(cfg)) as server, contextlib.ExitStack() as stack:
+        silent, slow, later = (stack.enter_context(connected(server)) for _ in range(3))
         slow.sendall(b"GET /health HTTP/1.1\r\nHost:")
         later.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
         assert answer_of(later)[0] == 200
         later.sendall(b"GET /health HTTP/1.1\r\nHo")
-        began = time.monotonic()
         for connection in (silent, slow, later):
             assert connection.recv(1) == b""
-        assert time.monotonic() - began < 5 * LIMITS.client_seconds
-    still_answers(narrow)
 
 
 def test_more_connections_than_there_may_be_are_closed(narrow):
     with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(connected(narrow)) for _ in range(4 * LIMITS.max_queue + 1)]
-        held[-1].settimeout(5)
+        held = [stack.enter_context(connected(narrow)) for _ in range(5 * LIMITS.max_queue)]
+        closed, _, _ = select.select(held, [], [], LIMITS.client_seconds)  # for which any may be idle
+        assert closed
         with contextlib.suppress(ConnectionResetError):
-            assert held[-1].recv(1) == b""
+            assert closed[0].recv(1) == b""
     still_answers(narrow)

@@ -12,7 +12,7 @@ from common.audio import waveform
 from common.audio.silence import keeper
 from common.recognition.decoding import DecodingOptions
 from common.recognition.output.transcripts import Transcript, Word
-from tests.fastconformer.hearing.test_streaming import streaming
+from tests.fastconformer.hearing.streaming.test_pool import streaming
 from tests.trt.serving.running import noise, pretended, served
 from trt.client.asking import ServerError
 from trt.client.streaming import captions, in_real_time

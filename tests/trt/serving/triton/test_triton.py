@@ -1,13 +1,16 @@
 """NVIDIA's Triton behind the gateway, where its wheel and the library of this Python are."""
 
 import asyncio
+import contextlib
+import fcntl
 import json
 import re
 import socket
 import subprocess
 import time
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,13 +43,54 @@ def absent() -> str:
 needs_triton = pytest.mark.skipif(bool(absent()), reason=absent() or "runs")
 
 
+# Ends the model that Triton runs: batches, and recordings that take long, are noted before they wait for a lock.
+HELD = """
+import fcntl
+def held(name, method):
+    def wait(model, *given):
+        with Path(__file__).with_name(name).open("a") as file:
+            print(len(given[-1]), file=file, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        return method(model, *given)
+    return wait
+for name in ("execute", "_answer_later"):
+    setattr(TritonPythonModel, name, held(name, getattr(TritonPythonModel, name)))
+"""
+
+
 @pytest.fixture(scope="module")
 def behind(model, voice):
     cfg = ServeConfig(
         asr=model, tts=voice / "tts.onnx", vocoder=voice / "v.onnx", engine="triton", voice_engine="triton", port=0
     )
-    with served(cfg) as running:
-        yield running
+
+    def lay_out(triton: Triton, folder: Path, whole=Triton._lay_out) -> None:
+        whole(triton, folder)
+        for path in folder.glob("models/*/1/model.py"):
+            path.write_text(path.read_text() + HELD)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Triton, "_lay_out", lay_out)
+        with served(cfg) as running:
+            yield running
+
+
+@contextlib.contextmanager
+def held(running, model: str, method: str = "execute") -> Iterator[Callable[[Sequence[Future]], None]]:
+    """A method of the model waits in here. Yields what returns once as many requests have come to it or its queue."""
+    with (engine_of(running).folder.path / "models" / model / "1" / method).open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        start = file.tell()
+
+        def have_come(asked: Sequence[Future]) -> None:
+            arrived = 0
+            while arrived < len(asked):
+                assert not any(each.done() for each in asked), asked
+                time.sleep(0.01)
+                file.seek(start)
+                arrived = sum(map(int, file)) + metrics(running, model, "nv_inference_pending_request_count")[0]
+
+        yield have_come
 
 
 def engine_of(running) -> Triton:
@@ -70,18 +114,20 @@ def assert_nothing_is_left(engine: Triton) -> None:
         time.sleep(0.05)
 
 
+def metrics(running, model: str, *names: str) -> tuple[float, ...]:
+    url = f"http://127.0.0.1:{engine_of(running).metrics_port}/metrics"
+    text = urllib.request.urlopen(url).read().decode()
+    return tuple(float(re.search(rf'^{name}{{model="{model}".*}} (\S+)', text, re.MULTILINE)[1]) for name in names)
+
+
 def batches(running, model: str = "recognizer") -> tuple[float, float]:
     """Recordings or sentences, and batches, so far, as Triton counts them."""
-    url = f"http://127.0.0.1:{engine_of(running).metrics_port}/metrics"
-    text = urllib.request.urlopen(url, timeout=10).read().decode()
-    names = ("nv_inference_count", "nv_inference_exec_count")
-    return tuple(float(re.search(rf'^{name}{{model="{model}".*}} (\S+)', text, re.MULTILINE)[1]) for name in names)
+    return metrics(running, model, "nv_inference_count", "nv_inference_exec_count")
 
 
 def since(before, running, model: str = "recognizer", *, least: int) -> tuple[float, float]:
     """The same since `before`: Triton counts a batch some time after its answers."""
-    deadline = time.monotonic() + 10
-    while (counted := batches(running, model))[0] - before[0] < least and time.monotonic() < deadline:
+    while (counted := batches(running, model))[0] - before[0] < least:
         time.sleep(0.01)
     return counted[0] - before[0], counted[1] - before[1]
 
@@ -91,11 +137,11 @@ def test_answers_under_load_are_those_without_a_server_and_share_batches(behind,
     offline = dict(zip(clips, Recognizer(model).stream(clips), strict=True))
     before = batches(behind)
     files = list(offline) * 6
-    with ThreadPoolExecutor(12) as pool:
-        answers = list(
-            pool.map(lambda file: behind.transcribe(file.read_bytes(), response_format="verbose_json"), files)
-        )
-    for file, (status, body) in zip(files, answers, strict=True):
+    with ThreadPoolExecutor(len(files)) as pool, held(behind, "recognizer") as have_come:
+        asked = [pool.submit(behind.transcribe, file.read_bytes(), response_format="verbose_json") for file in files]
+        have_come(asked)
+    for file, answer in zip(files, asked, strict=True):
+        status, body = answer.result()
         assert status == 200, body
         found = json.loads(body)
         assert found["text"] == offline[file].text
@@ -112,11 +158,12 @@ def test_a_long_recording_does_not_hold_up_short_ones(behind, model, clips, tmp_
     content = (tmp_path / "long.wav").read_bytes()
     with served(ServeConfig(asr=model, port=0)) as without:
         expected = without.transcribe(content, response_format="json")
-    with ThreadPoolExecutor(4) as pool:
-        long = pool.submit(behind.transcribe, content, response_format="json")
-        time.sleep(0.1)
-        for _ in range(3):
-            assert behind.transcribe(clips[0].read_bytes())[0] == 200
+    with ThreadPoolExecutor(1) as pool:
+        with held(behind, "recognizer", "_answer_later") as have_come:
+            long = pool.submit(behind.transcribe, content, response_format="json")
+            have_come([long])
+            for _ in range(3):
+                assert behind.transcribe(clips[0].read_bytes())[0] == 200
         assert long.result() == expected
 
 
@@ -126,9 +173,11 @@ def test_texts_that_are_spoken_at_the_same_time_share_batches_and_each_sounds_as
     texts = ["Hello there.", "One two three, four. Five!", "Go <break time='300ms'/> then."] * 4
     asked = [{"input": text, "voice": str(i % 2), "response_format": "pcm"} for i, text in enumerate(texts)]
     before = batches(behind, "voice")
-    with ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda each: behind.speak(**each, sample_rate=own.sample_rate), asked))
-    for each, (status, body) in zip(asked, answers, strict=True):
+    with ThreadPoolExecutor(12) as pool, held(behind, "voice") as have_come:
+        answers = [pool.submit(behind.speak, **each, sample_rate=own.sample_rate) for each in asked]
+        have_come(answers)
+    for each, answer in zip(asked, answers, strict=True):
+        status, body = answer.result()
         assert status == 200, body
         expected_N = own.whole([own.plan(each["input"], speaker=int(each["voice"]), pace=1.0)])[0]
         assert np.abs(np.frombuffer(body, "<i2") / 32767 - expected_N).max() < 2e-4

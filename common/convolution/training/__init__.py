@@ -1,0 +1,1 @@
+"""Products and convolutions whose weights change at every step."""

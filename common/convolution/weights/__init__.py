@@ -1,0 +1,1 @@
+"""What inference makes of weights, keeps of them, and needs of them."""

@@ -1,0 +1,1 @@
+"""What every reader of texts is made of: shapes that propose readings, a model that chooses, the pass over a text."""

@@ -1,0 +1,1 @@
+"""Layers that are only there in training, or another thing there."""

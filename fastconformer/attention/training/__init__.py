@@ -1,0 +1,1 @@
+"""What an attention decoder learns: its targets and its loss."""

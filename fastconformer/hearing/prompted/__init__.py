@@ -1,0 +1,1 @@
+"""Recordings to texts after prompts, by attention decoders. Needs no torch."""

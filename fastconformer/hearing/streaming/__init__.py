@@ -1,0 +1,1 @@
+"""Audio while it comes: sessions, and the pool that serves them."""

@@ -1,0 +1,1 @@
+"""A training run: its data and network, and its error rates."""
