@@ -128,6 +128,8 @@ def variable(m: re.Match[str], style: Style) -> Readings:
     if style.for_voice:
         for parts, name in (("electronic", m[0].replace("_", " _ ")), ("electronic silent", m[0].replace("_", " "))):
             yield reading(parts, " dot ".join(_in_parts(part, style) for part in name.split(".")))
+    elif "." not in m[0]:
+        yield reading("electronic", _in_parts(m[0].replace("_", " "), style))
 
 
 def colour(m: re.Match[str], style: Style) -> Readings:
