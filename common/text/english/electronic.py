@@ -1,9 +1,10 @@
 """Electronic addresses: mail, sites, files and paths, @names, #tags, networks, names of code."""
 
 import re
+from functools import partial
 
 from common.text.engine.choose import Proposal, read_table
-from common.text.engine.shapes import Readings, reading
+from common.text.engine.shapes import Readings, own_features, reading
 from common.text.english.say import TABLES
 from common.text.english.style import Style
 from common.text.numbers import cardinal, digits, in_pairs, year
@@ -51,7 +52,8 @@ def addresses(text: str, style: Style) -> dict[int, Proposal]:
     """The electronic addresses and names of variables of a text, by their place."""
     found = _ELECTRONIC.finditer(text) if _AHEAD.search(text) else ()
     said = ((m, list((variable if m["variable"] else address)(m, style))) for m in found)
-    return {m.start(): Proposal(m.end(), (), readings) for m, readings in said if readings}
+    own = partial(own_features, "electronic")
+    return {m.start(): Proposal(m.end(), own(m[0]), readings) for m, readings in said if readings}
 
 
 def address(m: re.Match[str], style: Style) -> Readings:
@@ -122,10 +124,12 @@ def hashtag(m: re.Match[str], style: Style) -> Readings:
 
 
 def variable(m: re.Match[str], style: Style) -> Readings:
-    """my_file.name"""
+    """my_file.name; x86_64 without the sign"""
     if style.for_voice:
-        said = " dot ".join(_in_parts(part.replace("_", " _ "), style) for part in m[0].split("."))
-        yield reading("electronic", said)
+        for parts, name in (("electronic", m[0].replace("_", " _ ")), ("electronic silent", m[0].replace("_", " "))):
+            yield reading(parts, " dot ".join(_in_parts(part, style) for part in name.split(".")))
+    elif "." not in m[0]:
+        yield reading("electronic", _in_parts(m[0].replace("_", " "), style))
 
 
 def colour(m: re.Match[str], style: Style) -> Readings:

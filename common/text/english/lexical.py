@@ -176,11 +176,11 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
 
 def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:
     """Whether a small word may be no word: without a vowel, or beside a digit."""
-    if not word.islower() or len(word) > 5:
+    if not (word.islower() or word[1:].islower()) or len(word) > 5:
         return False
     if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit() or text.endswith("= ", 0, start):
         return True
-    if re.search("[aeiouy]", word):
+    if re.search("[aeiou]", word):
         return False
     return "-" in (text[start - 1 : start], text[stop : stop + 1]) or not words.is_known(word)
 

@@ -11,7 +11,7 @@ from common.text.engine.shapes import Readings, reading
 from common.text.english.quantities import CURRENCIES, units
 from common.text.english.say import POWERS, TABLES
 from common.text.english.style import LETTER_A, Style
-from common.text.numbers import cardinal, digits, is_roman, ordinal, roman, year
+from common.text.numbers import cardinal, digits, in_pairs, is_roman, ordinal, roman, year
 from common.text.pronunciation import pronounce
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class Place(NamedTuple):
 
 NOWHERE = Place("", 0, 0)
 _REFERRED = re.compile(
-    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
+    r"\.?\s*[#(\[§]*[A-Z]{0,3}-?\d|\.?\s+[IVXLivxl]+\b|\.?\s*[:#]|\.?\s[Nn]os?\.\s|\.?\s[A-Z](?![\w'])|\.\s\([A-Z]{2}\)\s\d|\.\s(?:of|is|was|for)\b|(?<=os)\b"
 )
 _OWNED = re.compile(
     r"\b(?:the|my|your|his|her|its|our|their|this|that|what|which|order|phone)\s(?:\w{2,9}\s)?\Z", re.IGNORECASE
@@ -256,13 +256,14 @@ def labelled(m: re.Match[str], style: Style) -> Readings:
     """A1B2-334, 8F3-22K-901, XJ-900: runs of letters and numbers"""
     runs = re.findall(r"\d+|[A-Za-z]+", m[0])
     if len(runs) > 1:
-        yield reading("code", " ".join(_run(run, style) for run in runs))
+        yield reading("code", " ".join(_run(run, style, digits) for run in runs))
+        yield reading("code pairs", " ".join(_run(run, style, in_pairs) for run in runs))
 
 
-def _run(run: str, style: Style) -> str:
+def _run(run: str, style: Style, long: Callable[[str], str]) -> str:
     if run.isalpha():
         return style.letters(run)
-    return cardinal(run) if len(run) < 3 and run[0] != "0" else digits(run)
+    return cardinal(run) if len(run) < 3 and run[0] != "0" else long(run)
 
 
 _ELEMENTS = {row[0]: row[1] for row in read_table(TABLES / "elements.tsv")}
