@@ -39,7 +39,7 @@ def number(m: re.Match[str], language: Language) -> Readings:
         yield reading("number", plain if plain != written else None)
     plain = re.sub(r"\.(?=\d{3}(?!\d))", "", plain) if "." in plain else plain
     if not plain.isdecimal():
-        if written.count(".") == 1 and "," not in written:
+        if written.count(".") == 1 and "," not in written and not re.match(r"\s?%", m.string[m.end() : m.end() + 2]):
             yield reading("version", written.replace(".", f" {language.said('say', 'dot')} "))
         return
     value = int(plain[:15])

@@ -173,7 +173,8 @@ def _at_digit(text: str, start: int, language: Language) -> list[Proposal]:
         shapes = tuple(found for found in shapes if found.name in ("number", "points"))
     quote = text.rfind('"', max(0, start - 80), start)  # where it opens, the next one ends it, and says no inches
     is_quoted = quote >= 0 and not text[max(0, quote - 1) : quote].isalnum()
-    found = [p for p in _matched(shapes, text, start, language) if not (is_quoted and text[p.stop - 1] == '"')]
+    is_quoted |= text[start : start + 4].isdecimal()
+    found = [p for p in _matched(shapes, text, start, language) if not (is_quoted and text[p.stop - 1] in "'\"")]
     return _features(found, text, language)
 
 
@@ -218,15 +219,34 @@ def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
 
 
 def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) -> bool:
-    """Whether a short form has what its kind needs: a reference a number behind it, a unit of letters a per ahead."""
+    """Whether a short form has what its kind needs.
+
+    A reference needs a number behind it, a day without a dot a number or another day nearby, a unit of letters a per
+    ahead; a short form may not stand against figures, nor a single letter against an apostrophe ('s.).
+    """
+    ahead = text[max(0, start - 24) : start]
     if kind == "reference":
-        return _NUMBERED.match(text, stop) is not None
-    if kind != "unit" or not text[start].isalpha():
+        return _NUMBERED.match(text, stop) is not None and not ahead[-1:].isdecimal()
+    if kind == "abbreviation":
+        return not ahead[-1:].isdecimal() and not (_ENGLISH_S.search(ahead) and text.startswith("s.", start))
+    if kind == "day" and text[stop - 1] != ".":
+        near = _PIECE.findall(f"{ahead} {text[stop : stop + 24]}")
+        is_timed = any(map(str.isdecimal, text[stop : stop + 9]))
+        return is_timed or any(word.lower() in _days(language) for word in near)
+    if kind != "unit":
         return True
-    is_per = text.endswith((f"{language.said('say', 'per')} ", "/"), 0, start)
-    return is_per or language.scaled.search(text[max(0, start - 24) : start]) is not None
+    if not text[start].isalpha():
+        return text[start] not in _ALSO_MARKS or ahead[-1:].isdecimal()
+    if _ELISION.match(text, stop):
+        return False
+    per = re.search(rf"(?:/|(?<!\w){language.said('say', 'per') or '(?!)'}\s)\Z", ahead)
+    is_counted = stop - start > 1 or any(map(str.isdecimal, ahead))
+    return (per is not None and is_counted) or language.scaled.search(ahead) is not None
 
 
+_ALSO_MARKS = "'’′\"″*"
+_ELISION = re.compile(r"['’][^\W\d_]")  # l'acqua
+_ENGLISH_S = re.compile(r"\w['’]\Z")
 _WORD = re.compile(r"[^\W\d_]+")
 _GOES_ON = re.compile(r"\.(?:[,;:)]|\s[a-zà-ÿ\d])")  # a dot that ends no sentence
 _NUMBERED = re.compile(r"\.?\s?(?:\d|[IVX]+(?!\w))")
@@ -250,6 +270,8 @@ def _suffixed(text: str, m: re.Match[str], language: Language) -> tuple[int, lis
 def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
     character, behind, ahead = text[start], text[start + 1 : start + 2], text[start - 1 : start] if start else ""
     if character in ".:" and not (ahead.isdecimal() and behind.isdecimal()):
+        return []
+    if character in "-–—−*" and behind.isspace() and not text[:start].strip():  # the first of a list
         return []
     if not any(map(str.isalnum, text[max(0, start - 2) : start + 4])):
         return []
