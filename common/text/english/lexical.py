@@ -176,7 +176,7 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
 
 def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:
     """Whether a small word may be no word: without a vowel, or beside a digit."""
-    if not (word.islower() or word[1:].islower()) or len(word) > 5:
+    if not (word.islower() or word[1:].islower()) or len(word) > 5 or "'" in word:  # is't
         return False
     if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit() or text.endswith("= ", 0, start):
         return True

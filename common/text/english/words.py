@@ -273,7 +273,7 @@ _ELEMENT = re.compile(r"([A-Z][a-z]?|\))([\d₀-₉]*)")
 def formula(m: re.Match[str], style: Style) -> Readings:
     """H2SO4, NaCl, Ca2+"""
     found = _ELEMENT.findall(m[1])
-    if len(m[0]) < 3 and m[0].isalpha() and len(found) == 1:  # the same as a word
+    if m[0].isalpha() and ((len(m[0]) < 3 and len(found) == 1) or _is_loud_word(m[0])):  # the same as a word
         return
     if not all(element in _ELEMENTS or element == ")" for element, _ in found):
         return
@@ -286,6 +286,11 @@ def formula(m: re.Match[str], style: Style) -> Readings:
         of = f" {cardinal(charge[:-1])}" if charge[:-1] else ""
         said += f"{of} {'plus' if charge[-1] == '+' else 'minus'}"
     yield reading("formula", said)
+
+
+def _is_loud_word(written: str) -> bool:
+    """NOW, COUSIN: a word in capitals that all are elements."""
+    return written.lower() in _LISTS["loud"] if len(written) == 3 else len(written) > 3 and is_known(written.lower())
 
 
 def isotope(m: re.Match[str], style: Style) -> Readings:

@@ -49,8 +49,8 @@ def _shapes(language: Language) -> Shapes:
         shape("clock", _HOUR % between + behind, say.clock, "0(?:[:.h]| a)"),
         shape("date", _DATE % (r"|\d\d" if code in ("de", "fr", "es", "it", "pt") else ""), say.date, "0[./-]0"),
         shape("date", r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])", say.date, "0-0"),
-        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?!\w)(?:\.(?=\s[a-zà-ÿ]))?", say.measure,
-              _behind(firsts("unit"))),
+        shape("measure", rf"(?P<number>{_NUMBER})\s?(?P<unit>{units})(?![\w]|['’][^\W\d_])(?:\.(?=\s[a-zà-ÿ]))?",
+              say.measure, _behind(firsts("unit"))),
         shape("money", rf"{_AMOUNT}{scale}\s?(?P<behind>{currencies}|[Ee]uros?)(?!\w)", say.amount,
               _behind("Ee" + firsts("currency") + firsts("scale"), "0[.,][-–—]")),
         shape("money", r"(?P<whole>\d{1,6})(?P<behind>[€£$])(?P<cents>\d\d)(?P<scale>)(?!\d)", say.amount, "0[€£$]"),
@@ -236,7 +236,7 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
     if kind != "unit":
         return True
     if not text[start].isalpha():
-        return text[start] not in _ALSO_MARKS or ahead[-1:].isdecimal()
+        return text[start] not in _MARKS  # behind a number they are measures
     if _ELISION.match(text, stop):
         return False
     per = re.search(rf"(?:/|(?<!\w){language.said('say', 'per') or '(?!)'}\s)\Z", ahead)
@@ -244,7 +244,7 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
     return (per is not None and is_counted) or language.scaled.search(ahead) is not None
 
 
-_ALSO_MARKS = "'’′\"″*"
+_MARKS = "'’′\"″*"
 _ELISION = re.compile(r"['’][^\W\d_]")  # l'acqua
 _ENGLISH_S = re.compile(r"\w['’]\Z")
 _WORD = re.compile(r"[^\W\d_]+")
