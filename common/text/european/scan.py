@@ -239,7 +239,7 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
         return text[start] not in _MARKS  # behind a number they are measures
     if _ELISION.match(text, stop):
         return False
-    per = re.search(rf"(?:/|(?<!\w){language.said('say', 'per') or '(?!)'}\s)\Z", ahead)
+    per = re.search(rf"(?:(?<!\d)/|(?<!\w){language.said('say', 'per') or '(?!)'}\s)\Z", ahead)
     is_counted = stop - start > 1 or any(map(str.isdecimal, ahead))
     return (per is not None and is_counted) or language.scaled.search(ahead) is not None
 

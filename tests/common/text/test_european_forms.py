@@ -189,6 +189,16 @@ def test_mandarin_forms() -> None:
         ("it", "4 mln a testa, 3 mln di euro", "4 milioni a testa, 3 milioni di euro"),
         ("it", "all'1:30, #clima", "all'una e 30, hashtag clima"),
         ("it", "nato il 03/07/85", "nato il 3 luglio 1985"),
+        ("fr", "élu par l'Académie, par 36 à 32", "élu par l'Académie, par 36 à 32"),
+        ("fr", "Le 5 l'équipe a 5 l d'eau.", "Le 5 l'équipe a 5 litres d'eau."),
+        ("fr", '- Le 14 mars : "2,5 milliards de francs"', '- Le 14 mars : "2,5 milliards de francs"'),
+        ("fr", "une portion de mer (par ex. au sud)", "une portion de mer (par exemple au sud)"),
+        ("it", "tra l'uno e l'altro un po' d'acqua", "tra l'uno e l'altro un po' d'acqua"),
+        ("it", "La banca italiana ha via Roma 12/A", "La banca italiana ha via Roma 12/A"),
+        ("de", "So hatte ``Nicht'' in der Schweiz Schuchmann's.", "So hatte ``Nicht'' in der Schweiz Schuchmann's."),
+        ("de", "in Tel Aviv, Tel. 3", "in Tel Aviv, Telefon 3"),
+        ("es", "el rey Mojmír I y Tutmosis III", "el rey Mojmír primero y Tutmosis tercero"),
+        ("es", "El 0.87 % y 19,6 hab/km²", "El 0.87 por ciento y 19,6 habitantes por kilómetro cuadrado"),
     ],
 )
 def test_classes_of_one_language(code: str, written: str, said: str) -> None:
