@@ -91,6 +91,11 @@ def test_what_is_said_stays_as_it_is():
         assert spoken_english(said, keep=KEEP) == said
 
 
+def test_words_of_letters_that_are_elements_are_no_formulae_and_elided_words_are_not_spelled():
+    assert spoken_english("Read this out NOW, or WHICH.") == "read this out now, or which."
+    assert spoken_english("Is't so? On it I'ld go.") == "is't so? on it i'ld go."
+
+
 def test_known_words_in_capitals_are_not_spelled():
     assert spoken_english("the XQ rules", keep=KEEP) == "the x q rules"
     assert spoken_english("the XQ rules", keep=KEEP, known={"xq"}) == "the xq rules"
