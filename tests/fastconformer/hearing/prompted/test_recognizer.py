@@ -382,7 +382,7 @@ def test_a_text_by_both_has_a_bounded_say_in_each_word_in_which_it_differs(joint
 
 @pytest.mark.parametrize(("ending", "expected"), [(0.001, False), (0.9, True)])
 def test_a_text_that_ends_before_a_word_is_as_improbable_as_its_end(ending, expected):
-    """Of a word that CTC hears and the decoder doubts: without it a text is better where the decoder is sure of an end."""
+    """The decoder doubts a word that CTC hears: without it a text is better where the decoder is sure of an end."""
     pieces = of_parts([(SPECIALS, Pieces(SPECIAL, unknown=frozenset({0}))), ("en", Pieces(("▁a", "▁b")))])
     log_probs_SV = np.full((8, pieces.blank + 1), -9.0, np.float32)
     log_probs_SV[::2, pieces.blank] = 0.0
