@@ -102,11 +102,11 @@ def read_without(languages: list[str], sets: list[str], *, show: bool) -> None:
     from common.text.english import reader
     from common.text.european import reader as european
     from common.text.mandarin import reader as mandarin
-    from scripts.train_reader import SETTINGS, taught, train
+    from scripts.train_reader import taught, train
 
     for language in languages:
         kind = language if language in ("english", "mandarin") else "european"
-        weights = train(taught(kind, sets), **SETTINGS.get(kind, {}))
+        weights = train(taught(kind, sets))
         if language == "english":
             reader.model = lambda weights=weights: Chooser(weights, reader.classes())
         elif language == "mandarin":

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -235,13 +235,10 @@ Taught = tuple[str, list[TaughtPlace], Mapping[str, Sequence[str]]]
 
 
 def train(
-    data: list[Taught], *, steps: int = 500, l1: float = 0.018, l2: float = 0.001, least: int = 2,
-    scale: float = 15, smallest: int = 3, is_counted: bool = False,
+    data: list[Taught], *, steps: int = 500, l1: float = 0.026, l2: float = 0.001, least: int = 2,
+    scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
-    """Weights of parts by feature.
-
-    `is_counted`: a feature counts as often as it is there (a word twice nearby), as the reader adds it; otherwise once.
-    """
+    """Weights of parts by feature; one that is there twice (a word nearby) counts twice, as the reader adds it."""
     known: dict[int, KnownWords[tuple[str, ...]]] = {}
     rows = []
     counted: Counter[str] = Counter()
@@ -251,7 +248,6 @@ def train(
             if len(place.proposals) > 1 or len(place.proposals[0].readings) > 1:
                 around = context.at(place.position, before)
                 features = [[*around(p.stop), *p.own] for p in place.proposals]
-                features = features if is_counted else [list(dict.fromkeys(found)) for found in features]
                 rows.append((features, place))
                 counted.update({f for fs in features for f in fs})
     problem = Problem()
@@ -354,10 +350,6 @@ WEIGHTS = {
 }
 
 
-SETTINGS: dict[str, dict[str, Any]] = {"english": {"l1": 0.026, "is_counted": True}}
-"""What `train` is told otherwise for a language."""
-
-
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -368,7 +360,7 @@ def main() -> None:
     options = parser.parse_args()
     for languages in options.languages:
         path = options.output / f"{languages}.tsv" if options.output else WEIGHTS[languages]
-        path.write_text(written(train(taught(languages), **SETTINGS.get(languages, {}))), encoding="utf-8")
+        path.write_text(written(train(taught(languages))), encoding="utf-8")
 
 
 if __name__ == "__main__":

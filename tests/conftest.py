@@ -34,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     import hypothesis
 
     gc.disable()  # until `pytest_collection_finish`: what is imported and collected stays
+    os.sync = lambda: None
     os.fsync = os.fstat  # as strict, and no test loses power; commands that are tested as processes of their own wait
     # An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
     hypothesis.settings.register_profile("any machine", deadline=None)

@@ -11,12 +11,12 @@ import ctc
 from benchmarks import long_recordings
 from common.recognition import decoding
 from common.recognition.decoding import DecodingOptions
+from common.recognition.sources import recordings as sources
 from ctc.ngram import estimate
 from tests.toys import KINDS, save_toy
 
 SHORT = {"chunk_seconds": 4.0}
 SMALL = {"wav2vec2": {"layers": 1, "heads": 1}}  # attention takes most of its time
-READS = {kind: f"{kind}.recognizer" for kind in KINDS} | {"fastconformer": "fastconformer.listening"}
 WHOLE = {"fastconformer": {"whole_seconds": 5.0}}
 
 
@@ -49,7 +49,7 @@ def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recording
     if kind == "fastconformer" and name == "greedy":
         options["decoder"] = None
     whole = model.transcribe(recordings, **options)
-    monkeypatch.setattr(f"{READS[kind]}.LONG_SECONDS", 10.0)
+    monkeypatch.setattr(sources, "LONG_SECONDS", 10.0)
     parts = model.transcribe(recordings, **options)
     assert [t.text for t in parts] == [t.text for t in whole]
     assert all(t.text for t in whole)
@@ -62,7 +62,7 @@ def test_transcripts_of_long_recordings_are_those_of_their_chunks(asr, recording
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_long_recording_that_breaks_off_costs_itself(kind, tmp_path, recordings, monkeypatch):
     model = importlib.import_module(f"{kind}.recognizer").load(save_toy(kind, tmp_path / "toy.pt"), device="cpu")
-    monkeypatch.setattr(f"{READS[kind]}.LONG_SECONDS", 10.0)
+    monkeypatch.setattr(sources, "LONG_SECONDS", 10.0)
     broken = tmp_path / "broken.flac"
     broken.write_bytes(recordings[0].read_bytes()[:-50_000])
     good, bad, other = model.transcribe([recordings[0], broken, recordings[1]], on_error="skip", **SHORT)
@@ -99,5 +99,5 @@ def test_a_scorer_reads_stretches_as_it_reads_the_whole(tmp_path, recordings, mo
     decoder = asr.decoder(DecodingOptions(beam=8, language_model=path))
     monkeypatch.setattr(decoding, "LONGEST_STRETCH", 150)
     whole = asr.transcribe(recordings, decoder=decoder, **SHORT)
-    monkeypatch.setattr("jasper.recognizer.LONG_SECONDS", 10.0)
+    monkeypatch.setattr(sources, "LONG_SECONDS", 10.0)
     assert [t.text for t in asr.transcribe(recordings, decoder=decoder, **SHORT)] == [t.text for t in whole]

@@ -280,6 +280,8 @@ def prepare(
     options = [planning.choices(layer.shape, kind=kind, machine=machine, instructions=instructions) for layer in layers]
     chosen = planning.within(options, limit_bytes)
     direct_bytes = sum(4 * own.taps * own.channels * own.filters for own in (layer.shape for layer in layers))
+    for layer, choice in zip(layers, chosen, strict=True):  # before the first is packed: all of a network, or none
+        native.check_packable(layer.weight_OKI, layer.packed, choice.weights)
     kept: dict[str, Choice] = {}
     for (name, layer), choice in zip(named.items(), chosen, strict=True):
         others = planning.more_exact(layer.shape, choice, kind, machine=machine, instructions=instructions)

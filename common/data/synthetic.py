@@ -392,5 +392,7 @@ def _build_once(folder: Path, description: dict[str, object], write: Callable[[P
     partial_folder.mkdir(parents=True)
     write(partial_folder)
     (partial_folder / marker.name).write_text(expected, encoding="utf-8")
+    if hasattr(os, "sync"):
+        os.sync()  # once for all clips, of which none waits: a folder with its name must not lack any after a power cut
     partial_folder.replace(folder)
     return folder

@@ -53,6 +53,14 @@ def test_an_update_is_written_once_after_its_validation(short_epochs, tmp_path, 
     assert state_of(tmp_path)["progress"]["best"] == min(logged(tmp_path, "dev_loss"))
 
 
+def test_no_best_is_kept_before_the_update_that_is_named(short_epochs, tmp_path, monkeypatch):
+    losses = iter((1.0, 2.0, 3.0))  # after updates 2, 4 and 5
+    monkeypatch.setattr(pretrain, "evaluate", lambda *_: {"loss": next(losses)})
+    pretrain.main(short_epochs(tmp_path, save_best_from=4))
+    progress = state_of(tmp_path)["progress"]
+    assert (progress["best"], progress["best_step"]) == (2.0, 4)
+
+
 def test_the_batches_of_an_epoch_are_drawn_once_and_by_one_loader(short_epochs, tmp_path, monkeypatch):
     drawn, loaders, plans, load = [], [], run.training_plans, run.loader
     monkeypatch.setattr(

@@ -120,7 +120,6 @@ def read_ahead(
     on_error: Literal["stop", "skip"],
     keep: Keep | None = None,
     shortest: int = 0,
-    long_seconds: float = LONG_SECONDS,
     silence: bool = False,
 ) -> Iterable[Recording]:
     """`read` of every source, in order, by threads that are a few sources ahead; of a few arrays at once, as a list.
@@ -137,7 +136,7 @@ def read_ahead(
 
     def tolerant(source: Source) -> Recording:
         try:
-            recording = read(source, sample_rate, long_seconds=long_seconds, keep=keep)
+            recording = read(source, sample_rate, long_seconds=LONG_SECONDS, keep=keep)
             recording = recording if silence else heard(recording)
             samples = len(recording.samples_N)
             if samples < shortest and (samples or silence):

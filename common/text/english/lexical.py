@@ -175,10 +175,14 @@ def _with_signs(text: str, position: int, style: Style, own: list[str]) -> list[
 
 
 def _is_unsaid(text: str, start: int, stop: int, word: str) -> bool:
-    """Whether a small word may be no word: without a vowel, or beside a digit."""
+    """Whether a small word may be no word: without a vowel, beside a digit, a term of an equation, a flag."""
     if not (word.islower() or word[1:].islower()) or len(word) > 5 or "'" in word:  # is't
         return False
     if text[start - 1 : start].isdigit() or text[stop : stop + 1].isdigit() or text.endswith("= ", 0, start):
+        return True
+    if len(word) == 2 and (text.endswith(("+ ", "→ "), 0, start) or text.startswith((" + ", " → "), stop)):
+        return True
+    if len(word) < 5 and text.endswith(" -", 0, start):
         return True
     if re.search("[aeiou]", word):
         return False

@@ -15,7 +15,7 @@ from common.text.english.words import ALNUM, SIGN_ROWS
 
 _FRACTION = r"\d+(?:\s|-)\d+/\d+|\d+/\d+"
 _UNIT = (
-    r"°\s?[CF](?!\w)|(?:sq|cu|fl|deg)\.?[\s-]?[A-Za-z]+|[A-Za-z]+[·⋅/.-](?:[A-Za-z]+)|[A-Za-zµμΩ]+"
+    r"°\s?[CF](?!\w)|(?:sq|cu|fl|deg|pct|percentage)\.?[\s-]?[A-Za-z]+|[A-Za-z]+[·⋅/.-](?:[A-Za-z]+)|[A-Za-zµμΩ]+"
     r"|[%‰°℃℉★⭐¢×]|''|[\"″'′]"
 )
 _POWER = r"(?P<power>[²³]|\^?[23](?!\d))?"
@@ -186,7 +186,7 @@ _NEAR, _ALNUM = 4, re.compile(r"[^\W_]")  # characters
 _LISTED = re.compile(r"(?<=\d[a-z])-[a-z](?!\w)")  # questions 3a-c
 _STOP = re.compile(r"(?<=[\w)\"'])\.(?=\s|\Z)")  # of a sentence
 PLAIN = re.compile(
-    r"\s+|(?!(?:[BCDFGHJKLMNPQRSTVWXZbcdfghjklmnpqrstvwxz][bcdfghjklmnpqrstvwxz]|[bcdfghjklmnpqrstvwxyz]{3,5})(?![\w'])|[ivxl]{1,6}(?![\w'])|[A-Z][a-z]?\s\d?[+-]\sion)(?:[a-z]+|[A-Z](?:[a-z]{2,}|[a-rt-z]))(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
+    r"\s+|(?!(?:[BCDFGHJKLMNPQRSTVWXZbcdfghjklmnpqrstvwxz][bcdfghjklmnpqrstvwxz]|[bcdfghjklmnpqrstvwxyz]{3,5})(?![\w'])|[ivxl]{1,6}(?![\w'])|[A-Z][a-z]?\s(?:\d?[+-]\sion|[+→]\s))(?:(?<!\s-)[a-z]+|[A-Z][a-z]{2,}|(?<!\d)(?<![+→]\s)[A-Z][a-rt-z])(?:'[a-z]+)*(?=[\s,;:!?)\"]|\.(?:\s|\Z)|\Z)|(?<=[\w.])'[sS](?!\w)|[,;!?()\"“”](?![\d\w])"
     rf"|{_STOP.pattern}|(?<![^\W_])(?<![^\W_].)(?<![^\W_]..)(?<![^\W_]...)(?:[^\w\s*•#](?!.{{0,3}}[^\W_])){{2,}}"
 )
 """Spaces, signs far from words, and words that may be read otherwise only if a table has them."""

@@ -50,7 +50,7 @@ class JudgedPart(NamedTuple):
     """What it was heard in, where there is a CTC head, and this part or a neighbour is doubtful."""
 
     unsure: float = 0.0
-    """Nats by which its text is improbable to the decoder."""
+    """Nats by which its text is improbable to the decoder, its end too: a word that is left out would cost nothing."""
 
     is_unsure: bool = False
     """Whether others are to be heard though CTC does not doubt it: the decoder does, as where it was overruled."""
@@ -95,20 +95,20 @@ def judged(
     if log_probs_SV is not None and not is_translation:
         labels = [label for label in text.labels if label not in pieces.control]
         best = float(log_probs_SV.max(-1).sum(dtype=np.float64))
-        most = PER_FRAME * len(log_probs_SV)
-        doubt = min(best - log_likelihood(log_probs_SV, labels, blank=pieces.blank), most)
+        limit = PER_FRAME * len(log_probs_SV)
+        doubt = min(best - log_likelihood(log_probs_SV, labels, blank=pieces.blank), limit)
         if doubt > UNLIKELY and not is_invented:
             spoken = [label for label in labels if is_spoken(pieces, label)]  # nobody hears punctuation
             silence = float(log_probs_SV[:, pieces.blank].sum(dtype=np.float64))
             evidence = log_likelihood(log_probs_SV, spoken, blank=pieces.blank) - silence
             is_invented = evidence < LEAST_EVIDENCE * (len(spoken) or len(labels))
-        nats = [-math.log(max(sure, 1e-30)) for sure in text.confidence]
+        *nats, ending = (-math.log(max(sure, 1e-30)) for sure in (*text.confidence, text.end))
         most = max(nats, default=0.0)
         is_unsure = most > UNSURE_OF_LABEL or CTC_WEIGHT * doubt + (1 - CTC_WEIGHT) * most > UNSURE
         is_doubtful = is_bad or doubt > UNLIKELY
         return JudgedPart(
             part, is_doubtful, doubt, doubt,
-            unsure=sum(nats), is_unsure=is_doubtful or is_unsure, is_invented=is_invented,
+            unsure=sum(nats) + ending, is_unsure=is_doubtful or is_unsure, is_invented=is_invented,
         )  # fmt: skip
     if log_probs_SV is not None:
         expected = LEAST_OF_TRANSLATED * heard_letters(log_probs_SV, pieces)

@@ -48,6 +48,8 @@ class TextHypothesis(NamedTuple):
     """What was noticed: LOOP, LIMIT, NAN, GAP."""
     alternatives: tuple["TextHypothesis", ...] = ()
     """Less probable texts, best first, as many as were asked for."""
+    end: float = 1.0
+    """How probable it is that nothing follows."""
 
 
 def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
@@ -56,8 +58,11 @@ def hypothesis_of(result: Result, pieces: PromptedPieces) -> TextHypothesis:
         return TextHypothesis([], "", [], 0.0, (*result.flags, NAN))
 
     def spelled(found: FoundText) -> TextHypothesis:
-        sure = [math.exp(log_prob) for log_prob in found.log_probs[: len(found.labels)]]
-        return TextHypothesis(found.labels, pieces.decode(found.labels).strip(), sure, found.score)
+        sure = [math.exp(log_prob) for log_prob in found.log_probs]
+        labels, ends = found.labels, sure[len(found.labels) :]
+        return TextHypothesis(
+            labels, pieces.decode(labels).strip(), sure[: len(labels)], found.score, end=math.prod(ends)
+        )
 
     best, *others = map(spelled, result.found)
     return best._replace(flags=result.flags, alternatives=tuple(others))

@@ -123,6 +123,19 @@ def test_what_was_prepared_is_prepared_anew_as_another_kind_where_nothing_has_ro
         prepare(half)
 
 
+def test_a_network_of_which_one_layer_is_rounded_is_not_packed_in_part():
+    if native.load() is None:
+        pytest.skip("the native library was never built")
+    network = nn.Sequential(layer(11, 64, 64, 1, 1), layer(11, 64, 64, 1, 1))
+    prepare(network[0])
+    prepare(network[1], "bf16")
+    packed = network[0].packed
+    assert network[1].packed.weights == "bfloat16"
+    with pytest.raises(ValueError, match="which rounded them"):
+        prepare(network, "int8")
+    assert network[0].packed is packed
+
+
 def test_a_change_of_type_brings_the_direct_weights_back_and_none_does_not():
     module = layer(*SHAPES[0])
     weight_OKI = module.weight_OKI.clone()

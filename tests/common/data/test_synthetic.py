@@ -146,6 +146,15 @@ def test_an_interrupted_build_leaves_no_corpus_and_the_next_one_succeeds(tmp_pat
     assert len(list(build_librispeech(tmp_path, tiny, workers=1).rglob("*.flac"))) == 3
 
 
+def test_a_corpus_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    states = []
+    monkeypatch.setattr("os.sync", lambda: states.append([path.name for path in tmp_path.iterdir()]))
+    small = dataclasses.replace(SMALL, train_utterances=1, dev_utterances=1, test_utterances=1)
+    corpus = build_librispeech(tmp_path, small, workers=1)
+    assert states == [["LibriSpeech.partial"]]
+    assert (corpus / "corpus.json").exists()
+
+
 def test_a_script_without_a_main_guard_fails_once_with_the_reason(tmp_path):
     script = tmp_path / "unguarded.py"
     script.write_text(

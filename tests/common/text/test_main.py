@@ -10,7 +10,7 @@ def test_a_text_is_explained(capsys):
     main(Explanation(texts=("It cost $5M™ on TV.",)))
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines() if line]
     assert ["$5M", "money", "five million dollars"] in lines
-    assert ["TV", "letters", "t v"] in lines
+    assert ["TV", "letters", "T V"] in lines
     assert lines[-1] == ["→", "it", "cost five million dollars on t v."]
 
 

@@ -279,7 +279,14 @@ def test_the_operators_keep_to_the_rules_of_torch():
     inputs, labels = random_problem()
     labels = (labels[0][:3], labels[1][:3], labels[2][:3])
     inputs = tuple(x.detach()[:3].clone().requires_grad_() if i < 2 else x for i, x in enumerate(inputs))  # type: ignore[assignment]
-    arguments = (*inputs, *labels, 6, [], 0.0, 0.0, 0.0, "relu", 0.0, labels[1])
+    arguments = (
+        *inputs,
+        *labels,
+        _loss_library.TransducerLossOptions(blank=6, skip_below=0.0).numbers,
+        "relu",
+        0.0,
+        labels[1],
+    )
     torch.library.opcheck(torch.ops.transducer.joint_losses.default, arguments)
 
 

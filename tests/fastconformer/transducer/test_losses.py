@@ -350,13 +350,13 @@ def test_the_operators_keep_to_the_rules_of_torch():
         pytest.skip("no compiler")
     logits, targets, frames, counts = random_batch(durations=(0, 1))
     x = logits.clone().requires_grad_()
-    options = (6, [0, 1], 0.0, 0.0, 0.0)
-    arguments = (x, targets, frames, counts, *options, True, False)
+    numbers = TransducerLossOptions(blank=6, durations=(0, 1), skip_below=0.0).numbers
+    arguments = (x, targets, frames, counts, numbers, True, False)
     torch.library.opcheck(torch.ops.transducer.losses.default, arguments)
     _, lattices = torch.ops.transducer.losses(*arguments)
     scale = torch.ones(5, dtype=torch.float64)
     torch.library.opcheck(
-        torch.ops.transducer.gradient.default, (logits, targets, frames, counts, *options, scale, lattices)
+        torch.ops.transducer.gradient.default, (logits, targets, frames, counts, numbers, scale, lattices)
     )
 
 

@@ -276,10 +276,11 @@ def free(ports: Sequence[int]) -> list[int]:
     """
     with contextlib.ExitStack() as stack:
         found = []
+        others = iter(secrets.SystemRandom().sample(SERVERS, 100))  # none is given twice, as the system would
         for port in ports:
             place, problem = stack.enter_context(socket.socket()), ""
             place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            for number in [port] if port else secrets.SystemRandom().sample(SERVERS, 100):
+            for number in [port] if port else others:
                 try:
                     place.bind((HOST, number))
                     found.append(number)

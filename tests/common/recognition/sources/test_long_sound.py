@@ -10,6 +10,7 @@ from common.audio import waveform
 from common.audio.silence import keeper
 from common.audio.waveform import AudioError, Held
 from common.data.manifest import Utterance
+from common.recognition.sources import recordings
 from common.recognition.sources.long_sound import LongSound
 from common.recognition.sources.recordings import Recording, heard, read, read_ahead
 
@@ -92,10 +93,11 @@ def test_what_is_wrong_with_a_long_recording_is_known_before_it_is_used(tmp_path
 
 
 @pytest.mark.parametrize("on_error", ["skip", "stop"])
-def test_a_file_that_is_lost_while_it_is_used_costs_itself(tmp_path: Path, on_error):
+def test_a_file_that_is_lost_while_it_is_used_costs_itself(tmp_path: Path, on_error, monkeypatch):
+    monkeypatch.setattr(recordings, "LONG_SECONDS", 0.5)
     path = tmp_path / "a.wav"
     soundfile.write(path, noise(1.0, RATE), RATE)
-    (recording,) = read_ahead([path], RATE, long_seconds=0.5, on_error=on_error, silence=True)
+    (recording,) = read_ahead([path], RATE, on_error=on_error, silence=True)
     soundfile.write(path, noise(0.2, RATE), RATE)
     assert recording.failure == ""
     if on_error == "stop":

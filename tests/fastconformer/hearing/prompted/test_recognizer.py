@@ -14,7 +14,7 @@ from common.text.pieces import Pieces
 from fastconformer.attention.config import AttentionConfig
 from fastconformer.attention.pieces import SPECIALS, PromptedPieces, of_parts
 from fastconformer.attention.prompt import PromptFormat, Wanted
-from fastconformer.attention.search import AttentionMemory, Result
+from fastconformer.attention.search import AttentionMemory, FoundText, Result
 from fastconformer.hearing.prompted.decoding import HeardFrames
 from fastconformer.hearing.prompted.gaps import JudgedPart, is_better, judged
 from fastconformer.hearing.prompted.recognizer import PromptedRecognizer
@@ -378,6 +378,26 @@ def test_a_text_by_both_has_a_bounded_say_in_each_word_in_which_it_differs(joint
         return JudgedPart(HeardPart(0.0, 1.0, text), True, doubt, doubt, unsure=-log_prob)
 
     assert is_better([part_of(*joint)], part_of(*alone, flags)) is expected
+
+
+@pytest.mark.parametrize(("ending", "expected"), [(0.001, False), (0.9, True)])
+def test_a_text_that_ends_before_a_word_is_as_improbable_as_its_end(ending, expected):
+    """The decoder doubts a word that CTC hears: without it a text is better where the decoder is sure of an end."""
+    pieces = of_parts([(SPECIALS, Pieces(SPECIAL, unknown=frozenset({0}))), ("en", Pieces(("▁a", "▁b")))])
+    log_probs_SV = np.full((8, pieces.blank + 1), -9.0, np.float32)
+    log_probs_SV[::2, pieces.blank] = 0.0
+    a, b = (pieces.labels.index(label) for label in ("▁a", "▁b"))
+    log_probs_SV[1, a] = log_probs_SV[3, b] = log_probs_SV[5:, pieces.blank] = 0.0
+
+    def part_of(labels, log_probs, ending):
+        found = FoundText(labels, [*log_probs, np.log(ending)], 0.0, True)
+        part = HeardPart(0.0, 1.0, hypothesis_of(Result([found], ()), pieces))
+        return judged(part, np.zeros(800, np.float32), RATE, log_probs_SV, pieces, is_translation=False)
+
+    whole, shorter = part_of([a, b], [-0.1, -6.0], 0.9), part_of([a], [-0.1], ending)
+    assert whole.is_unsure
+    assert not whole.is_doubtful
+    assert is_better([shorter], whole) is expected
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,17 @@ def test_a_port_that_is_taken_is_named():
     assert max(program.free((0, 0, 0))) < 32_000
 
 
+def test_no_port_is_given_twice(monkeypatch):
+    """Two sockets that do not listen may have the same one."""
+
+    class InOrder:
+        def sample(self, numbers: range, count: int) -> list[int]:
+            return list(numbers[:count])
+
+    monkeypatch.setattr(program.secrets, "SystemRandom", InOrder)
+    assert len(set(program.free((0, 0, 0)))) == 3
+
+
 def test_ports_that_cannot_be_are_refused():
     for how in ({"port": 8001}, {"wyoming_port": 8001}, {"triton_ports": (0, 70_000, 0)}, {"triton_ports": (1, 2, 2)}):
         with pytest.raises(ValueError, match=r"port (8001|70000|2): expected ports from 1 to 65535, or 0"):
