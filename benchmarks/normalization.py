@@ -3,12 +3,13 @@
     python benchmarks/normalization.py [--languages NAME...] [--cases FILE] [--sentences FILE]
     python benchmarks/normalization.py [--languages NAME...] [--sets SET... | --without SET...]
 
-The phrases stand in benchmarks/phrases, a file a language: set, author, date, class, written, said, where [this|that]
-is either, and so is what stands on either side of " || ". Sets were written before the reader was run on them, and have
-taught it since: --sets reads some alone, --without trains without some and reads those. A phrase counts where all its
-words are expected ones, by the voice's reader; case, punctuation, hyphens and the words and, of and the are forgiven.
-FILE of --cases has published cases, class, written, said, with whole alternatives after " | "; they count for the
-labels of recognisers, and spaces are forgiven, too. --sentences are lines whose time is taken, or LJSpeech's metadata.
+The phrases stand in benchmarks/phrases, a file a language, and another in `taught`: set, author, date, class,
+written, said, where [this|that] is either, and so is what stands on either side of " || ". Sets were written before
+the reader was run on them, and have taught it since: --sets reads some alone, --without trains without some and reads
+those. A phrase counts where all its words are expected ones, by the voice's reader; case, punctuation, hyphens and
+the words and, of and the are forgiven. FILE of --cases has published cases, class, written, said, with whole
+alternatives after " | "; they count for the labels of recognisers, and spaces are forgiven, too. --sentences are
+lines whose time is taken, or LJSpeech's metadata.
 Appends rows to the results of benchmarks.
 """
 
@@ -81,10 +82,10 @@ def main() -> None:
 
 
 def phrases(language: str) -> list[Case]:
-    """The phrases of a language, in their order."""
+    """The phrases of a language, in their order: its sets, then, of `taught`, what was written to teach alone."""
     found = []
-    for line in (PHRASES / f"{language}.tsv").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("# "):
+    for path in (PHRASES / f"{language}.tsv", *PHRASES.glob(f"taught/{language}.tsv")):
+        for line in path.read_text(encoding="utf-8").splitlines()[1:]:
             name, _, _, kind, written, said = line.split("\t")
             found.append(Case(name, kind, written, [r for whole in said.split(" || ") for r in expanded(whole)]))
     return found
