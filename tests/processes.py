@@ -2,16 +2,13 @@
 
 import importlib
 import os
-import random
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -128,8 +125,6 @@ def _variables(processes: int) -> dict[str, str]:
 def free_port() -> int:
     """A port for a server that starts later. No client gets it meanwhile, as those that the system chooses; one that
     asks for it again and again would be connected with itself in the end."""
-    while True:
-        port = random.SystemRandom().randrange(10_000, 32_000)
-        with socket.socket() as place, suppress(OSError):
-            place.bind(("127.0.0.1", port))
-            return port
+    from trt.serving.triton.program import free
+
+    return free([0])[0]

@@ -147,9 +147,9 @@ class CudaDecoder:
 
         What fails then, something that is always called `what` beside these scorers, raises torch.OutOfMemoryError
         without a try, and leaves the rooms, until more memory is free than there was.
+        A device is asked for its memory only where something failed before.
         """
-        free = self._free()
-        self._short.check(what, scorers, free)
+        self._short.check(what, scorers, self._free)
         for _ in range(2):
             try:
                 found = compute()
@@ -159,7 +159,7 @@ class CudaDecoder:
                 break
             self._short.forget(what, scorers)
             return found
-        raise self._short.noted(what, scorers, free)
+        raise self._short.noted(what, scorers, self._free())
 
     def _free(self) -> int:
         """Memory of a GPU that tensors can have once the rooms have gone; what torch keeps unused counts."""
@@ -327,12 +327,12 @@ class Shortages:
         if self._free:
             self._free.pop((what, id(_largest(scorers))), None)
 
-    def check(self, what: Hashable, scorers: Sequence[ctc.Scorer | None], free: int) -> None:
+    def check(self, what: Hashable, scorers: Sequence[ctc.Scorer | None], free: Callable[[], int]) -> None:
         """Raises torch.OutOfMemoryError for what had too little memory before, and has no more of it."""
         for array in (None, *_arrays(scorers)) if self._free else ():
-            of, most = self._free.get((what, id(array)), (None, -1))
-            if free <= most and (of is None or of() is array):
-                raise self.noted(what, scorers, most)
+            known = self._free.get((what, id(array)))
+            if known and (known[0] is None or known[0]() is array) and free() <= known[1]:
+                raise self.noted(what, scorers, known[1])
 
 
 def _arrays(scorers: Sequence[ctc.Scorer | None]) -> Iterator[np.ndarray]:

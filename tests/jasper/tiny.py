@@ -34,15 +34,19 @@ def tiny_config(**data: Any) -> Config:
 
 def random_weights(cfg: Config, seed: int = 0) -> dict[str, torch.Tensor]:
     """Weights whose greedy text is a long and lively one, so that small differences show."""
+    return randomised(cfg.model, cfg.features.mel_bins, seed).state_dict()
+
+
+def randomised(cfg: ModelConfig, n_mels: int = 8, seed: int = 0) -> Jasper:
     torch.manual_seed(seed)
-    model = Jasper(cfg.model, cfg.features.mel_bins)
+    model = Jasper(cfg, n_mels).eval()
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             module.running_mean.normal_()
             module.running_var.uniform_(0.5, 2)
             module.weight.data.uniform_(0.5, 2)
             module.bias.data.normal_()
-    return model.state_dict()
+    return model
 
 
 def save_tiny(path: Path, cfg: Config | None = None, *, ema: bool = True) -> Path:

@@ -235,7 +235,10 @@ def paths_of(found: Mapping[str, np.ndarray], frames: Sequence[int], blank: int)
 
 
 def spread(path_S2: np.ndarray, labels: int) -> np.ndarray:
-    """Log-probabilities [S, V] of so many labels: of a path's as it says; the others share what that leaves."""
+    """Log-probabilities [S, V] of so many labels: of a path's as it says; the others share what that leaves.
+
+    They stay 1e-3 below it, which float32 can tell, so that the best label is the path's.
+    """
     best_S, log_prob_S = path_S2[:, 0].astype(int), path_S2[:, 1]
     others_S = np.log(np.maximum(-np.expm1(log_prob_S), 1e-30) / (labels - 1))
     log_probs_SV = np.repeat(np.minimum(others_S, log_prob_S - 1e-3)[:, None], labels, axis=1)

@@ -53,10 +53,15 @@ class JudgedPart(NamedTuple):
     """Nats by which its text is improbable to the decoder, its end too: a word that is left out would cost nothing."""
 
     is_unsure: bool = False
-    """Whether others are to be heard though CTC does not doubt it: the decoder does, as where it was overruled."""
+    """Whether the decoder doubts it though CTC need not, as where it was overruled."""
 
     is_invented: bool = False
     """Whether nobody can have said it: so fast, or with so little that CTC hears."""
+
+    @property
+    def is_heard_again(self) -> bool:
+        """Whether others are to be heard in its place."""
+        return self.is_doubtful or self.is_unsure
 
     @property
     def written(self) -> HeardPart:
@@ -105,23 +110,21 @@ def judged(
         *nats, ending = (-math.log(max(sure, 1e-30)) for sure in (*text.confidence, text.end))
         most = max(nats, default=0.0)
         is_unsure = most > UNSURE_OF_LABEL or CTC_WEIGHT * doubt + (1 - CTC_WEIGHT) * most > UNSURE
-        is_doubtful = is_bad or doubt > UNLIKELY
         return JudgedPart(
-            part, is_doubtful, doubt, doubt,
-            unsure=sum(nats) + ending, is_unsure=is_doubtful or is_unsure, is_invented=is_invented,
+            part, is_bad or doubt > UNLIKELY, doubt, doubt,
+            unsure=sum(nats) + ending, is_unsure=is_unsure, is_invented=is_invented,
         )  # fmt: skip
     if log_probs_SV is not None:
         expected = LEAST_OF_TRANSLATED * heard_letters(log_probs_SV, pieces)
         doubt = 2 * expected if is_bad else max(0.0, expected - said)
-        is_doubtful = is_bad or doubt > 0
-        return JudgedPart(part, is_doubtful, doubt, doubt, is_unsure=is_doubtful, is_invented=is_invented)
+        return JudgedPart(part, is_bad or doubt > 0, doubt, doubt, is_invented=is_invented)
     expected = SLOWEST * WINDOW_SECONDS * float(loud_windows(sound_N, rate).sum())
     is_doubtful, doubt, of_part = said > 0, expected - said, expected
     if is_bad:
         is_doubtful, doubt, of_part = True, 2 * expected, 2 * expected
     elif said >= expected:
         is_doubtful, doubt, of_part = False, 0.0, 0.0
-    return JudgedPart(part, is_doubtful, doubt, of_part, is_unsure=is_doubtful, is_invented=is_invented)
+    return JudgedPart(part, is_doubtful, doubt, of_part, is_invented=is_invented)
 
 
 def is_better(texts: Sequence[JudgedPart], before: JudgedPart) -> bool:

@@ -193,7 +193,7 @@ class Rounds:
         return one.wasted + samples <= most
 
     def _in_parts(self, stretch: AskedStretch, whole: JudgedPart) -> list[JudgedPart]:
-        if not whole.is_unsure:
+        if not whole.is_heard_again:
             return [whole]
         overlap = self._overlap(stretch.wanted, self.network.chunk_seconds)
         sounds = parts_of(stretch.sound, self.network.sample_rate, overlap, has_ctc=self.network.has_ctc)
@@ -224,7 +224,7 @@ class Rounds:
             samples = [lengthened(stretch.sound.samples_N, rate) for stretch in own]
             frames = network._together(samples)
             parts = self._texts(own, samples, frames, self.decoder)
-            doubtful = [i for i, part in enumerate(parts) if part.is_unsure and not own[i].wanted.is_translation]
+            doubtful = [i for i, part in enumerate(parts) if part.is_heard_again and not own[i].wanted.is_translation]
             if doubtful and network.has_ctc and not self.decoder.ctc_weight:
                 few = frames.some(doubtful)
                 jointly = self._texts([own[i] for i in doubtful], [samples[i] for i in doubtful], few, self._jointly)
@@ -262,7 +262,7 @@ class Rounds:
             is_translation = stretch.wanted.is_translation
             one = judged(part, heard_N, rate, log_probs_SV, network.pieces, is_translation=is_translation)
             if decoder.scorer is not None or stretch.of.recording.hot_words:
-                one = one._replace(is_unsure=one.is_doubtful)  # labels that others ask for are improbable
+                one = one._replace(is_unsure=False)  # labels that others ask for are improbable
             found.append(one._replace(sound=None if log_probs_SV is None else stretch.sound))
         return found
 

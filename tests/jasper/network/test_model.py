@@ -12,6 +12,7 @@ from common.convolution.training import blocks
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.network.model import Jasper, frame_mask
 from tests.jasper.runs import TOY
+from tests.jasper.tiny import randomised
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs" / "jasper"
 
@@ -20,18 +21,6 @@ def on_meta(name: str) -> tuple[Config, Jasper]:
     cfg = config.load(Config, CONFIGS / f"{name}.toml")
     with torch.device("meta"):
         return cfg, Jasper(cfg.model, cfg.features.mel_bins)
-
-
-def randomised(cfg: ModelConfig, n_mels: int = 8) -> Jasper:
-    torch.manual_seed(0)
-    model = Jasper(cfg, n_mels).eval()
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm1d):
-            module.running_mean.normal_()
-            module.running_var.uniform_(0.5, 2)
-            module.weight.data.uniform_(0.5, 2)
-            module.bias.data.normal_()
-    return model
 
 
 TINY = ModelConfig(

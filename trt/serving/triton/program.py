@@ -90,7 +90,7 @@ class Triton:
             self._lay_out(self.folder.path)
             self.process = self._launched(self.folder.path)
             ends = time.monotonic() + START_SECONDS
-            while not self._is_ready():
+            while not self._is_ready() or self._is_stopped.is_set():
                 if self.process.poll() is not None or self._is_stopped.is_set() or time.monotonic() > ends:
                     raise EngineAbsentError(f"Triton did not start: {self._problems()}")
                 time.sleep(0.1)

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import pkgutil
 import re
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -300,16 +302,28 @@ def test_a_model_of_the_hub_is_what_triton_gets(monkeypatch, tmp_path):
 
 
 @needs_triton
-def test_one_that_is_stopped_while_it_starts_leaves_nothing(model):
-    for seconds in (0.0, 0.1, 0.3):
-        engine = Triton(Served(model, 8, 1, "cpu", 20.0, 32))
-        with ThreadPoolExecutor(1) as pool:
-            starts = pool.submit(engine.start, print)
-            time.sleep(seconds)
-            engine.stop()
-            with pytest.raises(EngineAbsentError, match="Triton was stopped before it was ready"):
-                starts.result()
-        assert_nothing_is_left(engine)
+@pytest.mark.parametrize("moment", ["shutil.copy2", "subprocess.Popen", "http.client.HTTPConnection", "ready"])
+def test_one_that_is_stopped_while_it_starts_leaves_nothing(model, moment, monkeypatch):
+    """While its folder is filled, its process is made, it is asked whether it is ready, and as it becomes so."""
+    engine, reached, goes_on = Triton(Served(model, 8, 1, "cpu", 20.0, 32)), threading.Event(), threading.Event()
+    says_so = SimpleNamespace(request=lambda *_: None, getresponse=lambda: SimpleNamespace(status=200), close=str)
+    name = "http.client.HTTPConnection" if moment == "ready" else moment
+    real = pkgutil.resolve_name(name)
+
+    def held(*given, **how):
+        reached.set()
+        goes_on.wait()
+        return says_so if moment == "ready" else real(*given, **how)
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(1) as pool:
+        patched.setattr(name, held)
+        starts = pool.submit(engine.start, print)
+        reached.wait()
+        engine.stop()
+        goes_on.set()
+        with pytest.raises(EngineAbsentError, match="Triton was stopped before it was ready"):
+            starts.result()
+    assert_nothing_is_left(engine)
 
 
 def test_a_voice_beside_triton_says_where_it_runs(monkeypatch, jasper, voice, capsys):
