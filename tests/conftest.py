@@ -1,4 +1,7 @@
-"""Tests marked `gpu` are skipped where torch sees no GPU, and those marked `nightly` are left out unless asked for."""
+"""Tests marked `gpu` are skipped where torch sees no GPU, and those marked `nightly` are left out unless asked for.
+
+Those of a stand-in device run in a process of their own.
+"""
 
 import faulthandler
 import gc
@@ -6,17 +9,15 @@ import os
 import random
 import signal
 import sys
-import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import measured
 
-pytest_plugins = ["tests.forked"]
 STDERR = pytest.StashKey[int]()
-WATCHED = pytest.StashKey[float]()
-LATER = 60.0  # seconds
+DEVICE = Path(__file__).with_name("device")
 
 # Tests send signals to themselves and to commands, which would inherit that nohup and `&` in a script ignore some.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -26,8 +27,10 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """The process that only hands out tests to others imports neither hypothesis nor torch, which takes seconds."""
+    if config.getoption("numprocesses", None):
+        return
     config.stash[STDERR] = os.dup(2)  # before what tests write to it is caught
-    config.stash[WATCHED] = 0.0
     import hypothesis
 
     gc.disable()  # until `pytest_collection_finish`: what is imported and collected stays
@@ -36,6 +39,14 @@ def pytest_configure(config: pytest.Config) -> None:
     # An example takes as long as a busy machine lets it; tests that hang have a limit of their own.
     hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """tests/device is collected only where it is named: its device changes torch for all of the process, and processes
+    that are forked from it cannot compute gradients.
+    """
+    named = any((config.invocation_params.dir / arg.split("::")[0]).is_relative_to(DEVICE) for arg in config.args)
+    return True if collection_path == DEVICE and not named else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,17 +79,12 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     What a file has left behind, no later collection looks at: one of all that tests import takes a second.
     """
     limit = item.get_closest_marker("timeout")
-    usual = float(item.config.getoption("timeout"))
-    seconds, stash, now = limit.args[0] if limit else usual, item.config.stash, time.monotonic()
-    if seconds > usual or now > stash[WATCHED]:  # setting it anew waits for a thread, which each test need not
-        faulthandler.dump_traceback_later(seconds + 2 * LATER, exit=True, file=stash[STDERR])
-        stash[WATCHED] = 0.0 if seconds > usual else now + LATER
+    seconds = limit.args[0] if limit else float(item.config.getoption("timeout"))
+    faulthandler.dump_traceback_later(seconds + 60, exit=True, file=item.config.stash[STDERR])
     try:
         return (yield)
     finally:
-        if nextitem is None:
-            faulthandler.cancel_dump_traceback_later()
-            stash[WATCHED] = 0.0
+        faulthandler.cancel_dump_traceback_later()
         if nextitem is None or nextitem.path != item.path:
             gc.collect()
             gc.freeze()

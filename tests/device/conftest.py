@@ -1,6 +1,4 @@
-"""Makes the device known before the first test of the process that has these tests alone (see tests/forked.py): it
-changes torch for all of the process, and autograd starts a thread per device at its first backward pass.
-"""
+"""Makes the device known when tests are collected: autograd starts a thread per device at its first backward pass."""
 
 from types import SimpleNamespace
 
@@ -14,21 +12,17 @@ from fastconformer.transducer import decoder as transducer_decoder
 from fastconformer.transducer.loss import _loss_library as transducer_loss_library
 from tests.device import mirror
 
-
-@pytest.fixture(scope="session", autouse=True)
-def why_not() -> str:
-    """Why there can be no such device, or nothing."""
-    try:
-        mirror.load()
-    except mirror.UnavailableError as error:
-        return str(error)
-    return ""
+try:
+    mirror.load()
+    why_not = None
+except mirror.UnavailableError as error:
+    why_not = str(error)
 
 
 @pytest.fixture
-def device(one_thread: None, why_not: str) -> torch.device:
+def device(one_thread: None) -> torch.device:
     """The device for tests; skips the test with a message where there can be none."""
-    if why_not:
+    if why_not is not None:
         pytest.skip(why_not)
     return mirror.DEVICE
 

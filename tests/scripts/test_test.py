@@ -35,4 +35,28 @@ def test_one_process_more_than_cores_but_one_on_one(variables, quota, processes,
     environment |= variables | {"PATH": f"{tmp_path}:/usr/bin:/bin", "SPEECH_PYTHON": str(tmp_path / "python")}
     subprocess.run(["bash", tmp_path / "scripts" / "test.sh"], env=environment, check=True)
     asked = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("-m pytest")]
-    assert asked == [f"-m pytest --processes {processes}"]
+    whole = "-m pytest" if processes == 1 else f"-m pytest -n {processes} --dist worksteal"
+    assert sorted(asked) == sorted([whole, "-m pytest tests/device"])
+
+
+def test_a_failure_of_either_process_of_tests_is_one_of_the_whole(tmp_path):
+    (tmp_path / "python").write_text('#!/usr/bin/env bash\necho "says $*"\n[[ "$*" != *"$FAILS"* ]]\n')
+    (tmp_path / "python").chmod(0o755)
+    for fails, code in (("worksteal", 1), ("tests/device", 1), ("nothing", 0)):
+        variables = {"FAILS": fails, "PROCESSES": "2", "SPEECH_PYTHON": str(tmp_path / "python")}
+        command = ["bash", SCRIPTS / "test.sh", "-m", "not slow"]
+        done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert done.stdout.splitlines()[-1] == "says -m pytest tests/device -m not slow"
+
+
+@pytest.mark.parametrize(
+    ("whole", "device", "status"), [(0, 5, 0), (5, 0, 0), (5, 5, 5), (1, 5, 1), (5, 1, 1), (0, 0, 0)]
+)
+def test_what_is_asked_for_may_be_among_the_tests_of_the_device_or_the_others_alone(whole, device, status, tmp_path):
+    answers = f'case "$*" in *tests/device*) exit {device};; "-m pytest"*) exit {whole};; esac'
+    (tmp_path / "python").write_text(f"#!/usr/bin/env bash\n{answers}\n")
+    (tmp_path / "python").chmod(0o755)
+    environment = os.environ | {"SPEECH_PYTHON": str(tmp_path / "python"), "PROCESSES": "2"}
+    done = subprocess.run(["bash", SCRIPTS / "test.sh", "-k", "name"], env=environment, check=False)
+    assert done.returncode == status

@@ -1,6 +1,7 @@
 import fcntl
 import hashlib
 import io
+import os
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +18,6 @@ from tests.fastconformer.attention import references as attention
 from tests.fastpitch.speaking.test_synthesizer import save as save_letters
 from tests.fastpitch.tiny import speakers
 from tests.fastpitch.vocoders.small import ISTFT, save_hifigan
-from tests.forked import SHARED
 from tests.jasper.tiny import tiny_config
 from tests.trt.models import save_fastpitch, save_jasper
 from tests.trt.serving.running import Served, noise, served
@@ -43,9 +43,10 @@ Once = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session")
-def once(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Once:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """A folder by its name, which a function fills once for all processes of a run: an export takes ten seconds."""
-    root = pytestconfig.stash.get(SHARED, None) or tmp_path_factory.getbasetemp()
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
 
     def made(name: str, make: Callable[[Path], object]) -> Path:
         folder = root / f"once-{name}"
