@@ -69,6 +69,11 @@ class BeamState:
         """Another one, for frames that may yet change."""
         return BeamState(utterances=[aligned(utterance) for utterance in self.utterances])
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the state."""
+        return sum(utterance.nbytes for utterance in self.utterances)
+
 
 class BeamSearch:
     """Prediction network and joint, made ready to search. Weights that change afterwards have no effect."""

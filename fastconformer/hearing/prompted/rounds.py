@@ -261,7 +261,7 @@ class Rounds:
             part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
             is_translation = stretch.wanted.is_translation
             one = judged(part, heard_N, rate, log_probs_SV, network.pieces, is_translation=is_translation)
-            if decoder.scorer is not None or stretch.of.recording.hot_words:
+            if decoder.known.scorer is not None or stretch.of.recording.hot_words:
                 one = one._replace(is_unsure=False)  # labels that others ask for are improbable
             found.append(one._replace(sound=None if log_probs_SV is None else stretch.sound))
         return found

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from ctypes import Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -82,20 +82,6 @@ class TransducerLossOptions:
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
 
-    @property
-    def numbers(self) -> list[float]:
-        """As operators of torch take them; `of` makes options of them."""
-        return [*map(float, (self.blank, self.sigma, self.fastemit, self.skip_below, *self.durations))]
-
-    @staticmethod
-    def of(numbers: Sequence[float]) -> "TransducerLossOptions":
-        """The options that are these `numbers`."""
-        blank, sigma, fastemit, skip_below, *durations = numbers
-        steps = tuple(map(int, durations))
-        return TransducerLossOptions(
-            blank=int(blank), durations=steps, sigma=sigma, fastemit=fastemit, skip_below=skip_below
-        )
-
 
 class TransducerTargets(NamedTuple):
     """Targets [B, L] and lengths [B]: int64, contiguous, on one device."""
@@ -103,6 +89,26 @@ class TransducerTargets(NamedTuple):
     targets_BL: Tensor
     frames_B: Tensor
     labels_B: Tensor
+
+
+GIVEN = (
+    "Tensor targets_BL, Tensor frames_B, Tensor labels_B, "
+    "SymInt blank, SymInt[] durations, float sigma, float fastemit, float skip_below"
+)
+"""Targets and options as operators of torch take them: `given` says them, `taken` makes them again."""
+
+
+def given(labels: TransducerTargets, options: TransducerLossOptions) -> tuple[Any, ...]:
+    """Arguments by the names of `GIVEN`."""
+    numbers = (options.sigma, options.fastemit, options.skip_below)
+    return *labels, options.blank, list(options.durations), *numbers
+
+
+def taken(arguments: Sequence[Any]) -> tuple[TransducerTargets, TransducerLossOptions, Sequence[Any]]:
+    """The targets and options that are the first arguments, and the others."""
+    blank, durations, sigma, fastemit, skip_below = arguments[3:8]
+    steps = {"durations": tuple(durations), "sigma": sigma, "fastemit": fastemit, "skip_below": skip_below}
+    return TransducerTargets(*arguments[:3]), TransducerLossOptions(blank=blank, **steps), arguments[8:]
 
 
 def losses(
