@@ -232,7 +232,7 @@ def viterbi_native(
     workspace = np.empty(library.ctc_align_workspace(most_frames, longest, options), np.uint8)
     inputs = (_native.scores(scores_BSV), frames_B, targets_BU, width, lengths_B, options)
     outputs = (start_BU, end_BU, log_prob_BU, log_prob_B, is_clipped_B)
-    _native.call(library.ctc_align, *inputs, *outputs, workspace, workspace.nbytes)
+    library.ctc_align(*inputs, *outputs, workspace, workspace.nbytes)
     return Spans(start_BU, end_BU, log_prob_BU, log_prob_B), is_clipped_B.astype(bool)
 
 

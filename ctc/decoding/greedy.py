@@ -101,7 +101,7 @@ def _greedy_native(library: ctypes.CDLL, scores_BSV: np.ndarray, frames_B: np.nd
     counts_B, nan_frames_B = np.empty((2, batch), np.int32)
     n_threads = min(threads(), max(1, scores_BSV.size // SCORES_PER_THREAD))
     outputs = (runs_B3S, confidence_BS, counts_B, nan_frames_B)
-    _native.call(library.ctc_greedy, _native.scores(scores_BSV), frames_B, blank, n_threads, *outputs)
+    library.ctc_greedy(_native.scores(scores_BSV), frames_B, blank, n_threads, *outputs)
     return _decoded(runs_B3S, confidence_BS, counts_B.tolist(), nan_frames_B.tolist())
 
 

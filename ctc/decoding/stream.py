@@ -77,7 +77,7 @@ class BeamStream:
         check_memory(self.memory, self.options)
         self.stream_state = np.empty(self.memory, np.uint8)
         arguments = (vocabulary, self._table, self._native, self.stream_state, self.memory)
-        _native.call(library.ctc_beam_stream_start, *arguments)
+        library.ctc_beam_stream_start(*arguments)
 
     @staticmethod
     def is_available() -> bool:
@@ -95,7 +95,7 @@ class BeamStream:
         scores_SV = self._taken(log_probs_SV)
         is_over = ctypes.c_int32()
         arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state, is_over)
-        _native.call(self._library.ctc_beam_stream_push, *arguments)
+        self._library.ctc_beam_stream_push(*arguments)
         return not is_over.value
 
     def settle(self, log_probs_SV: "Tensor | np.ndarray") -> Labels:
@@ -111,7 +111,7 @@ class BeamStream:
         outputs = (labels_S, start_S, end_S, log_prob_S, entropy_S)
         count, is_over = ctypes.c_int64(), ctypes.c_int32()
         arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state, most)
-        _native.call(self._library.ctc_beam_stream_settle, *arguments, *outputs, count, is_over)
+        self._library.ctc_beam_stream_settle(*arguments, *outputs, count, is_over)
         settled = [array[: count.value].tolist() for array in outputs]
         if count.value:
             self._settled_end = settled[2][-1]
@@ -130,7 +130,7 @@ class BeamStream:
         log_prob_NS, entropy_NS = np.empty((2, n_best, most), np.float32)
         outputs = (labels_NS, lengths_N, log_prob_N, external_N, count, start_NS, end_NS, log_prob_NS, entropy_NS)
         arguments = (self._vocabulary, self._table, self._native, self.stream_state, most)
-        _native.call(self._library.ctc_beam_stream_result, *arguments, *outputs)
+        self._library.ctc_beam_stream_result(*arguments, *outputs)
         found = hypotheses_of(int(count[0]), labels_NS, lengths_N, log_prob_N, external_N, start_NS, end_NS)
         rows = zip(found, log_prob_NS, entropy_NS, strict=False)
         return [

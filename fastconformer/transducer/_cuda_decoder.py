@@ -25,7 +25,7 @@ from common.devices.precision import DTYPES, InferencePrecision
 from ctc import native
 from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
 from fastconformer.transducer.loss import _cuda_library
-from fastconformer.transducer.loss._loss_library import TYPES, call
+from fastconformer.transducer.loss._loss_library import TYPES
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, array_of
 
 Found = TypeVar("Found")
@@ -256,10 +256,10 @@ class Room:
         self.nbytes = sum(part.nbytes for part in (*parts, self.scorers_B, language_B3))
         """Memory of the device, without that of graphs."""
         own = (byref(of.network.network), byref(known))
-        self.begin: Callable[[int], None] = lambda stream: call(library.transducer_decode_begin_cuda, *own, stream)
+        self.begin: Callable[[int], None] = lambda stream: library.transducer_decode_begin_cuda(*own, stream)
         """Begins with the batch; takes the current stream, as `step` does."""
-        self.step: Callable[[int], None] = lambda stream: call(
-            library.transducer_decode_steps_cuda, *own, STEPS_AT_ONCE, stream
+        self.step: Callable[[int], None] = lambda stream: library.transducer_decode_steps_cuda(
+            *own, STEPS_AT_ONCE, stream
         )
 
     def enter(
@@ -369,6 +369,6 @@ class DeviceScorers:
             made = np.zeros(SCORER_BYTES, np.uint8)
             on_device = place(np.frombuffer(bytes(scorer.table(place)), np.uint8))
             make = _cuda_library.DEVICE.loaded().transducer_scorer_for_device
-            call(make, scorer.table(), on_device, self._vocabulary, made)
+            make(scorer.table(), on_device, self._vocabulary, made)
             self._made[scorer] = place(made), kept
         return self._made[scorer][0]
