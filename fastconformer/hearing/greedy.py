@@ -15,7 +15,7 @@ import numpy as np
 import ctc
 from common.text.pieces import Pieces
 from ctc.inputs import integer_list
-from fastconformer.hypotheses import NOTHING, PieceHypothesis, certainty, hypothesis_of
+from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of
 from fastconformer.transducer.beam import BeamState
 from fastconformer.transducer.decoder import Decoder, DecoderState
 
@@ -159,16 +159,20 @@ class CTCDecoding:
         return hypotheses
 
     def _hypothesis(self, runs: Sequence[CTCRun]) -> PieceHypothesis:
-        tokens, most = [run.label for run in runs], math.log(len(self.pieces))
-        lengths = [run.end - run.start for run in runs]
-        return PieceHypothesis(
-            tokens,
-            [run.start for run in runs],
-            lengths,
-            self.pieces.decode(tokens),
-            [math.exp(run.log_prob / n) for run, n in zip(runs, lengths, strict=True)],
-            [certainty(run.entropy / n, most) for run, n in zip(runs, lengths, strict=True)],
-        )
+        return of_ctc_labels(ctc.Labels(*([run[i] for run in runs] for i in range(5))), self.pieces)  # type: ignore[arg-type]
+
+
+def of_ctc_labels(found: ctc.Labels, pieces: Pieces) -> PieceHypothesis:
+    """What CTC has found, spelled: means over the frames of each piece."""
+    lengths = [end - start for start, end in zip(found.start_frames, found.end_frames, strict=True)]
+    decoded = DecodedLabels(
+        found.labels,
+        found.start_frames,
+        lengths,
+        [math.exp(log_prob / n) for log_prob, n in zip(found.log_probs, lengths, strict=True)],
+        [entropy / n for entropy, n in zip(found.entropies, lengths, strict=True)],
+    )
+    return hypothesis_of(decoded, pieces)
 
 
 def entropies(log_probs_XV: Any) -> np.ndarray:

@@ -5,7 +5,6 @@ Needs no torch: frames are arrays, or tensors, which are taken as arrays.
 Shapes: B utterances, S encoder frames, C encoder width, V pieces and the blank.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,8 +15,8 @@ import ctc
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions, Scorers, refuse_internal_weight
 from common.text.pieces import Pieces
-from fastconformer.hearing.greedy import DecodingState, Frames, TransducerDecoding, entropies
-from fastconformer.hypotheses import NOTHING, DecodedLabels, PieceHypothesis, hypothesis_of, joined
+from fastconformer.hearing.greedy import DecodingState, Frames, TransducerDecoding, entropies, of_ctc_labels
+from fastconformer.hypotheses import NOTHING, PieceHypothesis, hypothesis_of, joined
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, BeamState, TransducerBeamOptions, ranked
 from fastconformer.transducer.decoder import Decoder
 from fastconformer.transducer.weights import array_of
@@ -185,7 +184,7 @@ class CTCBeamDecoding:
                 log_probs = [float(log_probs_SV[start:end, label].sum()) for label, start, end in spans]
                 sums = (log_probs, [float(entropy_S[start:end].sum()) for _, start, end in spans])
                 labels = ctc.Labels(one.labels, one.start_frames, one.end_frames, *sums)
-                found[-1].append(self._hypothesis(labels)._replace(score=one.score))
+                found[-1].append(of_ctc_labels(labels, self.pieces)._replace(score=one.score))
         return found
 
     def end(self, progress: Sequence[DecodingState]) -> list[PieceHypothesis]:
@@ -193,7 +192,7 @@ class CTCBeamDecoding:
         ends = []
         for stream in _streams(progress):
             best, *others = [
-                self._hypothesis(labels)._replace(score=found.score) for found, labels in stream.readings()
+                of_ctc_labels(labels, self.pieces)._replace(score=found.score) for found, labels in stream.readings()
             ] or [NOTHING]
             ends.append(best._replace(alternatives=tuple(others)))
         return ends
@@ -206,18 +205,7 @@ class CTCBeamDecoding:
         log_probs_BSV = self.log_probs(encoded_BSC) if any(counts) else np.zeros((len(counts), 0, len(self.pieces)))
         DecodingState.advance(progress, counts)
         rows = zip(_streams(progress), log_probs_BSV, counts, strict=True)
-        return [self._hypothesis(stream.settle(own_SV[:count])) for stream, own_SV, count in rows]
-
-    def _hypothesis(self, found: ctc.Labels) -> PieceHypothesis:
-        lengths = [end - start for start, end in zip(found.start_frames, found.end_frames, strict=True)]
-        decoded = DecodedLabels(
-            found.labels,
-            found.start_frames,
-            lengths,
-            [math.exp(log_prob / n) for log_prob, n in zip(found.log_probs, lengths, strict=True)],
-            [entropy / n for entropy, n in zip(found.entropies, lengths, strict=True)],
-        )
-        return hypothesis_of(decoded, self.pieces)
+        return [of_ctc_labels(stream.settle(own_SV[:count]), self.pieces) for stream, own_SV, count in rows]
 
 
 def _streams(progress: Sequence[DecodingState]) -> list[ctc.BeamStream]:

@@ -23,7 +23,7 @@ import ctc
 from common.devices.graphs import recorded, warn_refused
 from common.devices.precision import DTYPES, InferencePrecision
 from ctc import native
-from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
+from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, padded
 from fastconformer.transducer.loss import _cuda_library
 from fastconformer.transducer.loss._loss_library import TYPES
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, array_of
@@ -90,6 +90,7 @@ class CudaDecoder:
         encoder = weights.encoder_weight.shape[1]
         missing = padded(encoder) - encoder
         wider = np.pad(array_of(weights.encoder_weight), ((0, 0), (0, missing)))
+        self._weights: list[Tensor] = []
         self.network = NativeNetwork(weights._replace(encoder_weight=wider), self._placed)
         self.layers, self.hidden, self.encoder = (
             len(weights.lstm),
@@ -105,10 +106,11 @@ class CudaDecoder:
         self._short = Shortages()
         self._alone = threading.RLock()  # a room holds one batch
 
-    def _placed(self, array: np.ndarray) -> Placed:
+    def _placed(self, array: np.ndarray) -> int:
         tensor = self.moved(array)
         tensor = tensor.to(self.dtype) if array.ndim == 3 else tensor  # packed matrices; not biases and embeddings
-        return Placed(tensor, tensor.data_ptr())
+        self._weights.append(tensor)
+        return tensor.data_ptr()
 
     def moved(self, array: np.ndarray) -> Tensor:
         """The same on the device."""

@@ -108,67 +108,44 @@ class DecoderResult(NamedTuple):
 
 def decoded_of(found: DecoderResult, *, has_durations: bool) -> list[DecodedLabels]:
     """The same by utterance, as lists."""
-    counts = found.counts_B.tolist()
-    longest = max(counts, default=0)
-    columns = [part[:, :longest] for part in found[:5]]
-    return [
-        DecodedLabels(
-            columns[0][n, :count].tolist(),
-            columns[1][n, :count].tolist(),
-            columns[2][n, :count].tolist() if has_durations else None,
-            columns[3][n, :count].tolist(),
-            columns[4][n, :count].tolist(),
-        )
-        for n, count in enumerate(counts)
-    ]
+    return [labels_of(found[:5], n, count, has_durations) for n, count in enumerate(found.counts_B.tolist())]
 
 
-class Placed(NamedTuple):
-    """An array where kernels read it: what holds it, and its address."""
-
-    kept: object
-    address: int | None
-
-
-def in_memory(array: np.ndarray) -> Placed:
-    """Where it is."""
-    return Placed(array, array.ctypes.data)
+def labels_of(
+    parts: Sequence[np.ndarray], row: int | tuple[int, int], count: int, has_durations: bool
+) -> DecodedLabels:
+    """The first so many of a row of tokens, frames, durations, confidences and entropies."""
+    tokens, frames, durations, confidences, entropies = (part[row][:count].tolist() for part in parts)
+    return DecodedLabels(tokens, frames, durations if has_durations else None, confidences, entropies)
 
 
 class NativeNetwork:
     """Weights as the kernels read them: padded, packed, and the first layer's input gates as a table of the labels."""
 
-    def __init__(self, weights: DecoderWeights, place: Callable[[np.ndarray], "Placed"] | None = None) -> None:
-        """`weights`: tensors or arrays. `place` puts an array where the kernels read it; by default it stays."""
+    def __init__(self, weights: DecoderWeights, place: Callable[[np.ndarray], int] | None = None) -> None:
+        """`weights`: tensors or arrays. `place` puts an array where kernels of a GPU read it, and says its address."""
         own: Any = arrays_of(weights)
+        self._kept: list[np.ndarray] = []
+
+        def placed(array: np.ndarray) -> int:
+            if place is not None:
+                return place(array)
+            self._kept.append(array)
+            return array.ctypes.data
+
         classes, hidden = own.embedding.shape
         first, *others = own.lstm
         table_VG = own.embedding @ first.input_weight.T + (first.input_bias + first.hidden_bias)
-        place = place or in_memory
-        gate_weights = [place(_packed(_gates(first.hidden_weight)))]
-        gate_biases = [Placed(None, None)]
+        gates: list[tuple[int, int | None]] = [(placed(_packed(_gates(first.hidden_weight))), None)]
         for layer in others:
             both = np.concatenate([_widened(layer.input_weight), _widened(layer.hidden_weight)], axis=1)
-            gate_weights.append(place(_packed(_gates(both))))
-            gate_biases.append(place(aligned(_gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0])))
+            bias = _gates((layer.input_bias + layer.hidden_bias)[:, None])[:, 0]
+            gates.append((placed(_packed(_gates(both))), placed(aligned(bias))))
+        self._gates = [(c_void_p * len(gates))(*addresses) for addresses in zip(*gates, strict=True)]
+        gate_weights, gate_biases = map(ctypes.addressof, self._gates)
         outputs = [own.output_weight[:classes], own.output_weight[classes:]]
         biases = [own.output_bias[:classes], own.output_bias[classes:]]
         self.durations = np.array(own.durations, np.int32)
-        arrays = [
-            aligned(_gates(table_VG.T).T),
-            _packed(_lengthened(own.encoder_weight)),
-            aligned(_lengthened((own.encoder_bias + own.prediction_bias)[:, None])[:, 0]),
-            _packed(_lengthened(_widened(own.prediction_weight))),
-            _packed(np.concatenate([_lengthened(_widened(part)) for part in outputs])),
-            aligned(np.concatenate([_lengthened(part[:, None], -np.inf)[:, 0] for part in biases])),
-        ]
-        placed = [place(array) for array in arrays]
-        rows = aligned(_widened(outputs[0])) if place is in_memory else None  # kernels of a GPU take no language model
-        self._kept = [rows, *(part.kept for part in (*placed, *gate_weights, *gate_biases))]
-        table, encoder, encoder_bias, prediction, output, output_bias = (part.address for part in placed)
-        pointers = c_void_p * len(own.lstm)
-        self._gate_weights = pointers(*(part.address for part in gate_weights))
-        self._gate_biases = pointers(*(part.address for part in gate_biases))
         self.network = NetworkStruct(
             classes=classes,
             encoder=own.encoder_weight.shape[1],
@@ -177,15 +154,15 @@ class NativeNetwork:
             layers=len(own.lstm),
             duration_count=len(own.durations),
             durations=self.durations.ctypes.data if own.durations else None,
-            first_gates=table,
-            gate_weights=ctypes.addressof(self._gate_weights),
-            gate_biases=ctypes.addressof(self._gate_biases),
-            encoder_weights=encoder,
-            encoder_bias=encoder_bias,
-            prediction_weights=prediction,
-            output_weights=output,
-            output_bias=output_bias,
-            output_rows=None if rows is None else rows.ctypes.data,
+            first_gates=placed(aligned(_gates(table_VG.T).T)),
+            gate_weights=gate_weights,
+            gate_biases=gate_biases,
+            encoder_weights=placed(_packed(_lengthened(own.encoder_weight))),
+            encoder_bias=placed(aligned(_lengthened((own.encoder_bias + own.prediction_bias)[:, None])[:, 0])),
+            prediction_weights=placed(_packed(_lengthened(_widened(own.prediction_weight)))),
+            output_weights=placed(_packed(np.concatenate([_lengthened(_widened(part)) for part in outputs]))),
+            output_bias=placed(aligned(np.concatenate([_lengthened(b[:, None], -np.inf)[:, 0] for b in biases]))),
+            output_rows=placed(aligned(_widened(outputs[0]))) if place is None else None,  # for language models alone
             activation=ACTIVATIONS[own.activation],
         )
 
