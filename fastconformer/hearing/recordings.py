@@ -10,7 +10,7 @@ Shapes: B recordings or chunks, N samples, S encoder frames, C what a head decod
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from fastconformer.hearing.long_audio import ChunkOptions, windows
 from fastconformer.hearing.searching import SearchDecoding, decode_parts
 from fastconformer.hypotheses import NOTHING, PieceHypothesis, transcript_of, words_in
 
+if TYPE_CHECKING:  # its module needs torch
+    from common.devices.precision import InferencePrecision
+
 Confidence = Literal["probability", "entropy"]
 
 
@@ -33,8 +36,8 @@ class PieceRecognizer(ABC):
     """A model of pieces that transcribes by a transducer or CTC."""
 
     pieces: Pieces
-    precision: Any
-    """That of the encoder, for messages."""
+    precision: "InferencePrecision"
+    """That of the encoder, which messages name."""
     sample_rate: int
     """Samples a second of the arrays that it hears; files of any rate are resampled."""
     keep: Keep | None
