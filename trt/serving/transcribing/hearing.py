@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from common.recognition.sources.long_sound import LongSound
 from trt.facts import ModelError
 from trt.serving.admission.forms import File
 from trt.serving.admission.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
-from trt.serving.batching import Batcher, Workers
+from trt.serving.batching import Batcher, Lane, Workers
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears, Favoured, Sound, WantedText
 from trt.serving.transcribing.languages import code_of
@@ -41,22 +41,6 @@ PREFERRED_SHARE = 6 / 7  # of a chunk: after half of this it ends in the longest
 NOTHING, NOBODY = WantedText(), Favoured()
 MOST_DECODERS = 64  # that are kept for requests which favour the same words
 USUAL_RATE = 192_000  # samples a second of all channels, up to which a second of sound counts as one
-
-
-class RecognitionLane(Protocol):
-    """What answers recordings, several at a time."""
-
-    def start(self) -> None:
-        """Within a running event loop."""
-
-    def stop(self) -> None:
-        """Leaves what waits unanswered."""
-
-    def __len__(self) -> int:
-        """How many wait."""
-
-    async def __call__(self, sound: Sound, due: float | None = None, /) -> Transcript:
-        """The transcript; what is due first comes first."""
 
 
 class Hearing:
@@ -76,7 +60,7 @@ class Hearing:
         workers: Workers,
         delay_seconds: float,
         most: int,
-        engine: RecognitionLane | None = None,
+        engine: Lane[Sound, Transcript] | None = None,
     ):
         self.ears, self.workers, self._limits, self._metrics = ears, workers, limits, metrics
         self._decoders = dict[Favoured, Any]()
@@ -87,7 +71,7 @@ class Hearing:
             most = min(most, ears.batch_size)  # once through the network: while its answers are sent, others follow
             size = lambda sound: len(sound.samples_N)  # noqa: E731
             engine = Batcher(ears.hear, delay_seconds=delay_seconds, most=most, size=size, seen=seen)
-        self._lane: RecognitionLane = engine
+        self._lane: Lane[Sound, Transcript] = engine
 
     @property
     def waiting(self) -> int:
