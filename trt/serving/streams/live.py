@@ -13,7 +13,7 @@ import functools
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +21,7 @@ import numpy as np
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
-from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
+from common.audio.silence import Keep, Pauses, StreamPauses
 from common.audio.waveform import RATES
 from common.files.json_text import parsed
 from common.recognition.output.transcripts import Transcript, Word, text_of
@@ -29,7 +29,7 @@ from trt.serving.admission.limits import Limits, RequestError, Taken
 from trt.serving.models import Favoured, WantedText
 from trt.serving.streams.samples import AT_ONCE, KINDS, SampleStream
 from trt.serving.streams.turns import NewWords, StreamedTurn
-from trt.serving.transcribing.hearing import Hearing
+from trt.serving.transcribing.hearing import Hearing, timed
 
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
 Content = TypeVar("Content", bytes, str | bytes)
@@ -85,10 +85,6 @@ class Captions:
         """Sound so far without its pauses, in which all times are but those of words that are given out."""
         return (self._first + len(self._kept_N)) / self._rate
 
-    @property
-    def _cuts(self) -> Sequence[Cut]:
-        return self._pauses.cuts if self._pauses else ()
-
     def _take(self, samples_N: np.ndarray, *, last: bool = False) -> None:
         self._fed += len(samples_N)
         if self._pauses:
@@ -136,11 +132,8 @@ class Captions:
             count += 1
         if count:
             self._final_until = new[count - 1].end
-        return NewWords("", [self._timed(word) for word in new[:count]], text_of(new[count:]))
-
-    def _timed(self, word: Word) -> Word:
-        start, end = in_recording(self._cuts, word.start), in_recording(self._cuts, word.end, is_end=True)
-        return word._replace(start=round(start, 3), end=round(end, 3))
+        cuts = self._pauses.cuts if self._pauses else ()
+        return NewWords("", [timed(word, cuts) for word in new[:count]], text_of(new[count:]))
 
 
 async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, ending: asyncio.Event) -> None:

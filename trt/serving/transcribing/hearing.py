@@ -224,16 +224,13 @@ class Hearing:
         def blocks(channel: int | None) -> Iterator[np.ndarray | None]:
             """None after every block, and at last all of it."""
             with waveform.opened(held, most_seconds=math.inf, channel=channel) as sound:
+                counted(sound)
                 found_N, filled = np.empty(math.ceil(sound.n_samples / sound.sample_rate * rate) + 1, np.float32), 0
                 for block_N in waveform.resampled(sound.blocks(BLOCK), sound.sample_rate, rate):
                     found_N[filled : filled + len(block_N)] = block_N
                     filled += len(block_N)
                     yield None
                 yield found_N[:filled]
-
-        def header() -> None:
-            with waveform.opened(held, most_seconds=math.inf) as sound:
-                counted(sound)
 
         with _refusing():
             began = time.monotonic()
@@ -243,7 +240,6 @@ class Hearing:
                 self._decodes_from = now + (now - began) * (1 / SHARE - 1)
                 if samples_N is not None:
                     return samples_N
-            await self.workers(header, taken.due)
             made = blocks(None)
             while True:
                 try:
@@ -292,7 +288,7 @@ class Hearing:
                 transcript = transcript._replace(text=text_of(words))
             after = max((word.end for word in words), default=piece.end / rate)
             if is_long:
-                words = [_in_recording(word, cuts) for word in words]
+                words = [timed(word, cuts) for word in words]
             yield transcript._replace(words=words, seconds=in_recording(cuts, piece.end / rate) if is_long else seconds)
         if is_long and (heard < len(heard_N) or cuts):  # nobody can hear what follows
             yield Transcript(name, "", [], seconds)
@@ -319,7 +315,8 @@ def _moved(words: list[Word], start: float) -> list[Word]:
     return [word._replace(start=round(word.start + start, 3), end=round(word.end + start, 3)) for word in words]
 
 
-def _in_recording(word: Word, cuts: Sequence[Cut]) -> Word:
+def timed(word: Word, cuts: Sequence[Cut]) -> Word:
+    """A word of a recording out of which these are cut, at its time in it."""
     start, end = in_recording(cuts, word.start), in_recording(cuts, word.end, is_end=True)
     return word._replace(start=round(start, 3), end=round(end, 3))
 
