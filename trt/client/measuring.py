@@ -113,6 +113,7 @@ def measure_speech(url: str, text: str, *, key: str, clients: int, seconds: floa
 
 def measure_live(url: str, paths: Sequence[Path], *, key: str, clients: int) -> list[float]:
     """Seconds from the end of every word to its being final, with a recording by each client. Raises ServerError."""
+
     def follow(path: Path) -> list[float]:
         try:
             return captions(url, in_real_time(path), key=key).delays
