@@ -111,12 +111,12 @@ def pack(
     )
 
 
-def check_packable(weight: Tensor, packed: object, weights: Weights | None) -> None:
+def check_packable(weight: Tensor, packed: PackedConvolution | None, weights: Weights) -> None:
     """Raises ValueError for weights of a layer that are not float32 on the CPU, and for what rounded them before.
 
     `packed`: what has been made of them, if anything; `weights`: as which they are to be packed now.
     """
-    kept = packed.weights if isinstance(packed, PackedConvolution) else weights
+    kept = weights if packed is None else packed.weights
     if kept != weights and kept in ("bfloat16", "int8"):
         raise ValueError(f"weights to pack as {weights}: they are packed as {kept}, which rounded them; load them anew")
     if weight.device.type != "cpu" or weight.dtype != torch.float32:

@@ -22,11 +22,11 @@ class BenchmarkConfig(TimingSettings):
     mask: MaskConfig = field(default_factory=MaskConfig)
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     temperature: TemperatureConfig = field(default_factory=TemperatureConfig)
-    task: Literal["inference", "pretraining", "finetuning", "contrast"] = "inference"
-    """Work that is measured: audio to representations; whole optimiser steps; the contrastive loss and its gradient."""
+    task: Literal["inference", "pretraining", "finetuning"] = "inference"
+    """Work that is measured: audio to representations; whole optimiser steps."""
     sides: tuple[Literal["ours", "hourglass", "transformers"], ...] = ("ours", "hourglass", "transformers")
-    """Implementations that are compared, except in contrast. A model with an hourglass is compared with none;
-    fine-tuning has no transformers."""
+    """Implementations that are compared. A model with an hourglass is compared with none; fine-tuning has no
+    transformers."""
     hourglass: tuple[str, ...] = ("[2,(8,4),2]",)
     """Shortenings that are compared, one side each."""
     batch_sizes: tuple[int, ...] = (1,)
@@ -58,7 +58,7 @@ class BenchmarkConfig(TimingSettings):
                 f"batch_sizes = {self.batch_sizes}, concat_batches = {self.concat_batches}, repeats = {self.repeats}: "
                 "expected above 0"
             )
-        if self.concat_batches > 1 and self.task not in ("pretraining", "finetuning"):
+        if self.concat_batches > 1 and self.task == "inference":
             raise ValueError(f"concat_batches = {self.concat_batches}: {self.task} has no sub-batches; leave it out")
         if not self.seconds > 0 or self.warmup < 0:
             raise ValueError(f"seconds = {self.seconds}, warmup = {self.warmup}: expected above 0, and at least 0")

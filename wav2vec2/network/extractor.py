@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Kept, native, products
-from common.convolution import convolve as convolve_through_torch
+from common.convolution import native, products
 from common.convolution.native import Epilogue, PackedConvolution
+from common.convolution.operator import convolve as convolve_through_torch
 from common.convolution.training import layers as trained
 from common.convolution.training import matmul
+from common.convolution.weights.kept import Kept
 from common.devices.precision import compute_dtype
 from common.lengths import inside
 from wav2vec2.network.config import ACTIVATIONS, ConvLayer, ModelConfig, samples_per_frame, samples_seen

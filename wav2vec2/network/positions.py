@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Kept
 from common.convolution.training import layers as trained
 from common.convolution.training import matmul
+from common.convolution.weights.kept import Kept
 from wav2vec2.network.config import ACTIVATIONS, ModelConfig
 
 # Up to so many frames of a batch training takes the sum as it is defined: the spectrum of the taps, and the way back

@@ -1,7 +1,6 @@
 import json
 import math
 import sys
-from dataclasses import replace
 
 import pytest
 import soundfile
@@ -28,7 +27,6 @@ def quick(tmp_path, **options):
     [
         ("inference", ["ours", "transformers"]),
         ("pretraining", ["ours", "transformers"]),
-        ("contrast", ["ours", "published"]),
     ],
 )
 def test_both_sides_get_a_row_with_their_ratio(task, sides, tmp_path, capsys):
@@ -118,22 +116,6 @@ def test_memory_is_what_is_kept_and_what_a_call_takes_beside_that_of_ours(tmp_pa
     ours, hourglass = measure.rows_of(quick(tmp_path), 2, sides, timings, torch.device("cpu"))
     assert (ours["peak_memory_mib"], ours["memory_mib"], hourglass["memory_mib"]) == (2, 8, 3)
     assert hourglass["memory_percent_of_ours"] == pytest.approx(37.5, abs=0.1)
-
-
-def test_numbers_that_were_published_stand_beside_those_of_the_same_thing_only():
-    base = BenchmarkConfig(task="pretraining", precision="bf16")
-    side = Side(lambda: 1, hourglass="[2,(8,4),2]")
-    assert measure.published_beside(base, 8, side) == {
-        "published_times_faster": 1.37, "published_memory_percent": 62.35
-    }  # fmt: skip
-    assert measure.published_beside(base, 8, Side(lambda: 1)) == {}
-    inference = BenchmarkConfig(precision="bf16", seconds=6.54)
-    assert measure.published_beside(inference, 1, side) == {"published_mean": 10.45}
-    assert measure.published_beside(inference, 16, side) == {"published_mean": 58.82}
-    for other in (replace(inference, seconds=10), replace(inference, model=small_config())):
-        assert measure.published_beside(other, 1, side) == {}
-    assert measure.published_beside(inference, 2, side) == {}
-    assert measure.published_beside(inference, 1, Side(lambda: 1)) == {}
 
 
 def test_speech_comes_from_recordings_that_are_long_enough(tmp_path):

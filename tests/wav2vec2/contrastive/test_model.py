@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from tests.wav2vec2.contrastive.reference import published_logits, published_loss
 from tests.wav2vec2.small import QUIET, audio_batch, pretraining_model, small_config
 from wav2vec2.contrastive.masking import MaskConfig, draw_targets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast, contrastive_logits
 from wav2vec2.contrastive.quantizer import GumbelQuantizer, TemperatureConfig, gumbel_noise, perplexity
-from wav2vec2.contrastive.reference import published_logits, published_loss
 from wav2vec2.network.extractor import n_frames
 
 MASKS = MaskConfig(time_length=4)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear, native, products
+from common.convolution import native, products
+from common.convolution.linear import Linear
 from common.convolution.training import layers as trained
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
