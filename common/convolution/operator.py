@@ -18,8 +18,7 @@ from common.convolution import native, planning, products
 from common.convolution.library import LIBRARY
 from common.convolution.native import Activation, Epilogue, Instructions, PackedConvolution
 from common.convolution.planning import Choice, Kind, Shape
-from common.convolution.weights.scales import is_exact_enough, sizes_of
-from common.convolution.weights.sizes import Sizes
+from common.convolution.weights.scales import packed_by
 from ctc import SlowPathWarning
 
 
@@ -120,21 +119,10 @@ class FusedConvolution(nn.Module):
         """
         native.check_packable(self.weight_OKI, self.packed, options[0].weights)
         with torch.inference_mode(False), torch.no_grad():
-            weight_OKI = self.direct_weight().detach()
-            sizes: Sizes | None = None
-            for choice in options:
-                is_plain = choice.algorithm is None and choice.weights != "int8"
-                if not is_plain:
-                    sizes = sizes or sizes_of(weight_OKI)
-                powers_I = None if is_plain or sizes is None else sizes.powers()
-                scale_I = None if powers_I is None else torch.from_numpy(powers_I)
-                self.packed = native.pack(
-                    weight_OKI, choice.algorithm, weights=choice.weights, scale_I=scale_I, instructions=instructions
-                )
-                if is_plain or sizes is None or is_exact_enough(self.packed, weight_OKI, sizes):
-                    break
-        self.weight_OKI = nn.Parameter(weight_OKI.new_empty(0), requires_grad=False)
-        return choice
+            ways = [(choice.algorithm, choice.weights) for choice in options]
+            self.packed, place = packed_by(self.direct_weight().detach(), ways, instructions)
+        self.weight_OKI = nn.Parameter(self.weight_OKI.new_empty(0), requires_grad=False)
+        return options[place]
 
     def direct_weight(self) -> Tensor:
         """[O, K, I]: of packed weights those that come closest, which are the same but for rounding."""

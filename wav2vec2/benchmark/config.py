@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.benchmark import USUAL, TimingSettings
+from common.config import check_not_negative, check_positive
 from common.devices.precision import Precision
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
@@ -53,12 +54,9 @@ class BenchmarkConfig(TimingSettings):
     def __post_init__(self) -> None:
         if not self.sides:
             raise ValueError("sides: expected at least one of ours, hourglass, transformers")
-        if not self.batch_sizes or min(*self.batch_sizes, self.concat_batches, self.repeats) < 1:
-            raise ValueError(
-                f"batch_sizes = {self.batch_sizes}, concat_batches = {self.concat_batches}, repeats = {self.repeats}: "
-                "expected above 0"
-            )
+        if min(self.batch_sizes, default=0) < 1:
+            raise ValueError(f"batch_sizes = {self.batch_sizes}: expected numbers above 0")
         if self.concat_batches > 1 and self.task == "inference":
             raise ValueError(f"concat_batches = {self.concat_batches}: {self.task} has no sub-batches; leave it out")
-        if not self.seconds > 0 or self.warmup < 0:
-            raise ValueError(f"seconds = {self.seconds}, warmup = {self.warmup}: expected above 0, and at least 0")
+        check_positive(self, "concat_batches", "repeats", "seconds")
+        check_not_negative(self, "warmup")

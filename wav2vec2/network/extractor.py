@@ -173,8 +173,6 @@ class FirstLayer(nn.Module):
         audio_BN = x_RC.view(len(samples_B), -1)
         folded = self.folded(audio_BN, samples_B)
         windows_BRK = self._windows(audio_BN).to(folded.weight_BKO.dtype)
-        if self.activation == "gelu" and matmul.is_fastest(windows_BRK, folded.weight_BKO):
-            return trained.windows_gelu(windows_BRK, folded.weight_BKO, folded.bias_BO).flatten(0, 1)
         y_BRO = torch.baddbmm(folded.bias_BO.unsqueeze(1), windows_BRK, folded.weight_BKO)
         return ACTIVATIONS[self.activation](y_BRO).flatten(0, 1)
 

@@ -157,5 +157,5 @@ def test_an_utterance_too_short_for_a_choice_is_told(frames):
     "options", [{"time_prob": -0.1}, {"time_prob": math.nan}, {"time_length": 0}, {"channel_prob": math.inf}]
 )
 def test_impossible_masks_are_refused(options):
-    with pytest.raises(ValueError, match=r"^(time|channel)_prob = .*, \w+_length = .*: expected at least 0 and 1$"):
+    with pytest.raises(ValueError, match=r"^(time|channel)_(prob|length) = .*: expected a number "):
         MaskConfig(**options)

@@ -52,32 +52,6 @@ def test_a_strided_convolution(taps, stride, activation):
     )
 
 
-def test_windows_with_weights_of_each_utterance():
-    windows_NSK = torch.randn(2, 500).unfold(1, 10, 5)
-    agrees(
-        trained.windows_gelu,
-        lambda windows, weight, bias: F.gelu(torch.baddbmm(bias.unsqueeze(1), windows, weight)),
-        [windows_NSK, *leaves((2, 10, 48), (2, 48))],
-    )
-
-
-@pytest.mark.parametrize("taps", [16, 7])
-@pytest.mark.parametrize("utterances", [1, 3])
-def test_a_grouped_convolution(taps, utterances):
-    before, after = taps // 2, (taps - 1) // 2
-    agrees(
-        lambda x, weight: trained.grouped(x, weight, before),
-        lambda x, weight: F.conv1d(F.pad(x.mT, (before, after)), weight, groups=3).mT,
-        leaves((utterances, 37, 36), (36, 12, taps)),
-    )
-
-
-def test_an_utterance_is_the_same_alone_and_in_a_batch():
-    x_NSD, weight_DEK = leaves((3, 37, 36), (36, 12, 8))
-    together = trained.grouped(x_NSD, weight_DEK, 4)
-    assert torch.equal(trained.grouped(x_NSD[1:2], weight_DEK, 4)[0], together[1])
-
-
 def test_only_what_is_asked_for_gets_a_gradient():
     x_RI, weight_OI, bias_O = leaves((50, 40), (70, 40), (70,))
     weight_OI.requires_grad_(False)
