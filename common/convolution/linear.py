@@ -37,7 +37,7 @@ class Linear(nn.Linear):
                 is_fused = activation != "silu"
                 y_XO = trained.linear(x_XI, self.weight, self.bias, activation if is_fused else "identity")
             else:
-                is_fused, y_XO = False, products.linear(x_XI, self.direct_weight(), self.bias)
+                is_fused, y_XO = False, F.linear(x_XI, self.direct_weight(), self.bias)
             return y_XO if is_fused or activation == "identity" else getattr(F, activation)(y_XO)
         rows_1RI = x_XI.reshape(1, -1, self.in_features)
         y_1RO = x_XI.new_empty(1, rows_1RI.shape[1], self.out_features)

@@ -41,17 +41,6 @@ def test_a_linear_layer(activation):
     )
 
 
-@pytest.mark.parametrize("activation", ["identity", "gelu"])
-@pytest.mark.parametrize(("taps", "stride"), [(3, 2), (2, 2), (5, 3), (10, 5), (1, 1)])
-def test_a_strided_convolution(taps, stride, activation):
-    after = F.gelu if activation == "gelu" else nn.Identity()
-    agrees(
-        lambda x, weight, bias: trained.strided(x, weight, bias, stride, activation),
-        lambda x, weight, bias: after(F.conv1d(x.T[None], weight.transpose(1, 2), bias, stride))[0].T,
-        leaves((101, 40), (50, taps, 40), (50,)),
-    )
-
-
 def test_only_what_is_asked_for_gets_a_gradient():
     x_RI, weight_OI, bias_O = leaves((50, 40), (70, 40), (70,))
     weight_OI.requires_grad_(False)
