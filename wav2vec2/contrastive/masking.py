@@ -48,10 +48,6 @@ class MaskedTargets(NamedTuple):
     distractors_BMK: Tensor
     """int64 from 0 to M - 1: other masked frames of the same utterance, for each of them."""
 
-    def to(self, device: torch.device | str) -> "MaskedTargets":
-        """On `device`; from pinned memory without waiting for the copy."""
-        return MaskedTargets(*(tensor.to(device, non_blocking=True) for tensor in self))
-
 
 def draw_targets(frames: Sequence[int], cfg: MaskConfig, *, distractors: int, seed: int) -> MaskedTargets:
     """Masked frames of utterances of `frames` frames, and `distractors` for each. Raises ValueError.
