@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.convolution import Linear, WinogradConvolution
+from common.convolution.linear import Linear
+from common.convolution.winograd import WinogradConvolution
 from common.lengths import inside
 from fastpitch.acoustic.aligner import Aligner, SoftAlignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
