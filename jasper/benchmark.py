@@ -44,10 +44,10 @@ from common.runs.checkpoint import CheckpointError
 from common.runs.logging import RunLogger
 from common.runs.run_directory import RunDirectory
 from common.training.state import TrainingError
+from jasper.checkpoints.reading import read_model
 from jasper.config import Config
 from jasper.network.fused import fuse
 from jasper.network.model import Jasper, JasperOutput
-from jasper.recognizer import load_model
 from jasper.train import update
 from jasper.training.run import NAME, Run
 
@@ -230,7 +230,8 @@ def _training_run(
 def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
     """The model of the checkpoint, or of the configuration with random weights, and the configuration it has."""
     if cfg.checkpoint is not None:
-        model, own = load_model(cfg.checkpoint)
+        model, imported = read_model(cfg.checkpoint)
+        own = imported.config
         return model, replace(cfg, model=own.model, features=own.features, name=cfg.name or cfg.checkpoint.stem)
     torch.manual_seed(cfg.seed)
     return Jasper(cfg.model, cfg.features.mel_bins).eval(), cfg
