@@ -40,6 +40,7 @@ from common.devices.graphs import GraphRunner
 from common.devices.host_copy import HostCopy
 from common.devices.precision import DTYPES, InferencePrecision, Precision, cast_for_inference, float32_math
 from common.features import LogMel
+from common.recognition.training import WeightedBatch
 from common.runs.checkpoint import CheckpointError
 from common.runs.logging import RunLogger
 from common.runs.run_directory import RunDirectory
@@ -178,11 +179,11 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
     with closing(RunLogger(folder, enabled=False)) as log:
         run = Run(cfg, RunDirectory(folder, NAME, world, log, None))
     batch = next(iter(loader(run.train_set, [list(range(cfg.batch_size))], workers=0)))
-    weights_B = torch.ones(cfg.batch_size)
+    weighted = WeightedBatch(batch, torch.ones(cfg.batch_size))
     losses: list[HostCopy] = []
 
     def step() -> None:
-        losses.append(HostCopy(world.mean(update(run, batch, weights_B).loss_1)))
+        losses.append(HostCopy(world.mean(update(run, weighted).loss_1)))
 
     def published() -> None:
         with left_to_torch():
