@@ -140,7 +140,8 @@ class Synthesizer:
             self.name, self.hop_samples, self.sample_rate = str(path), vocoder.hop_samples, vocoder.sample_rate
             self.voices = [_speaker(*voice) for voice in facts["voices"]]
             skipping = {"unknown_characters": "skip"} | reading  # and logged, as fastpitch.load
-            self.text = TextProcessor(replace(config.build(TextConfig, facts["text"], str(path)), **skipping))
+            reads = replace(config.build(TextConfig, facts["text"], str(path)), **skipping)
+            self.text = TextProcessor(reads, learned=facts.get("learned", ()))
 
     def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
         """The sentences of `text` and what is asked of each, as `fastpitch.Synthesizer.plan`."""
