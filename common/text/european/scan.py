@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from common.text.engine.choose import Proposal, SpokenForm
 from common.text.engine.shapes import Shapes, TokenShape, matched, shape
@@ -153,12 +153,19 @@ def _features(proposals: list[Proposal], text: str, language: Language) -> list[
     found = []
     for stop, own, readings in proposals:
         noun = noun_behind(text, stop)
-        about = [language.code, *([f"g={gender(noun, language)}"] if noun else [])]
-        found.append(Proposal(stop, [*own, *about, *(f"{own[0]} {name}" for name in about)], readings))
+        kind = gender(noun, language) if noun else ""
+        found.append(Proposal(stop, _with_gender(tuple(own), language.code, kind), readings))
     return found
 
 
-_NOUNS = 48  # characters behind a match that its readings may depend on
+@lru_cache(maxsize=4096)
+def _with_gender(own: tuple[str, ...], code: str, kind: str) -> tuple[str, ...]:
+    about = [code, *([f"g={kind}"] if kind else [])]
+    return (*own, *about, *(f"{own[0]} {name}" for name in about))
+
+
+_NOUNS = re.compile(r"\s?%|(?:\s?[-–,]\s?\d{1,2})*(?:\s[^\W\d_]|-J).{0,46}", re.DOTALL)
+"""What readings of a match depend on behind it: what is counted, a month, a percent sign."""
 
 
 def _matched(shapes: Iterable[TokenShape], text: str, start: int, language: Language) -> list[Proposal]:
@@ -192,7 +199,7 @@ def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
         found += _matched(_NUMERAL, text, start, language)
     is_dated = _AFTER_A_DAY.search(text[max(0, start - 6) : start]) or _BEFORE_A_YEAR.match(text, m.end())
     if 2 < len(word) < 6 and is_dated:
-        found += _matched(_MONTH, text, start, language)
+        found += matched(_MONTH, text, start, language)  # whose readings depend on what stands ahead, too
     is_sign = word in language.rows["sign"] and any(map(str.isdecimal, text[max(0, start - 2) : start + 3]))
     if is_sign or word in _codes(language):
         found += _matched(_shapes(language).at(text, start), text, start, language)
@@ -245,6 +252,7 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
 
 
 _MARKS = "'’′\"″*"
+_ALNUM, _DIGIT = re.compile(r"[^\W_]"), re.compile(r"\d")
 _ELISION = re.compile(r"['’][^\W\d_]")  # l'acqua
 _ENGLISH_S = re.compile(r"\w['’]\Z")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -273,7 +281,7 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         return []
     if character in "-–—−*" and behind.isspace() and not text[:start].strip():  # the first of a list
         return []
-    if not any(map(str.isalnum, text[max(0, start - 2) : start + 4])):
+    if not _ALNUM.search(text, max(0, start - 2), start + 4):
         return []
     if (
         character == "-"
@@ -285,7 +293,7 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         return []
     if character in "-–−" and (
         behind.isalpha()
-        or (character != "−" and not any(map(str.isdecimal, text[max(0, start - 2) : start + 6])))  # between words
+        or (character != "−" and not _DIGIT.search(text, max(0, start - 2), start + 6))  # between words
     ):
         day = _DAY_AHEAD.search(text[max(0, start - 14) : start])
         if not (day and day[1].lower() in _days(language)) and not _NUMERALS.match(text, max(0, start - 2)):

@@ -87,6 +87,7 @@ _LETTERS = re.compile(rf"([{HAN}{PUNCTUATION}]+)|(?<![A-Za-z\d])[^\W\d_{HAN}]{{2
 _WITHIN = re.compile(r"(?<![A-Za-z\d])[A-Za-z][A-Za-z\d-]*\Z|\d\.\Z")
 _ENDS_IN_LETTERS = re.compile(r"\d{1,4}(?:\.\d)?[A-Z]{1,2}(?![A-Za-z\d])")
 _MEMORY: Memory = {}
+_NEXT = re.compile(r".", re.DOTALL)
 
 
 def following(text: str) -> Following:
@@ -114,7 +115,7 @@ def _at(text: str, start: int, letters: _Letters) -> list[Proposal]:
         return []
     found = [
         proposal
-        for proposal in matched(_shapes(text, start), text, start, None, _MEMORY, 1)
+        for proposal in matched(_shapes(text, start), text, start, None, _MEMORY, _NEXT)
         if text[proposal.stop : proposal.stop + 1] not in string.ascii_letters
         or proposal.stop == len(text)
         or _ENDS_IN_LETTERS.match(text, start)
