@@ -38,9 +38,9 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
         with directory_of(replace(cfg, output_dir=tmp_path / str(parts)), NAME) as directory:
             run = Run(replace(cfg, grad_accumulation=parts), directory)
             read = loader(run.train_set, [[0, 0, 0, 0]])
-            batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=False))
+            batch = next(weighted(read, run.train_set, run.frames, has_transducer=False))
             before = [p.detach().clone() for p in run.model.parameters()]
-            update(run, batch, weights_B)
+            update(run, batch)
             updates.append([p.detach() - b for p, b in zip(run.model.parameters(), before, strict=True)])
     for other in updates[1:]:
         for whole, parts in zip(updates[0], other, strict=True):

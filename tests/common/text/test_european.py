@@ -134,6 +134,34 @@ def test_a_number_agrees_with_what_it_counts(code: str) -> None:
     assert {written: said.strip() for written, said in said_in(code, table).items()} == table
 
 
+@pytest.mark.parametrize(
+    ("code", "before", "text", "said"),
+    [
+        ("es", "El 3 de feb. 2024", "El 3 feb. 2024", "El 3 de febrero de 2024"),
+        ("es", "El 3 de feb. y", "El 3 de feb. 2024", "El 3 de febrero de 2024"),
+        ("de", "1 ist da", "1 Frau, mit 1 Frau", "eine Frau, mit einer Frau"),
+        ("de", "am 2.1.", "um 2.1 %", "um 2.1 Prozent"),
+    ],
+)
+def test_what_was_read_before_changes_nothing(code: str, before: str, text: str, said: str) -> None:
+    european_tokens(before, code)
+    assert (
+        "".join(token.written if token.spoken is None else token.spoken for token in european_tokens(text, code))
+        == said
+    )
+
+
+@pytest.mark.parametrize("language", CODES)
+def test_a_memory_of_matches_tells_what_no_memory_tells(language: str) -> None:
+    texts = [case.written for case in phrases(language)[::7]]
+    known = language_of(CODES[language])
+    assert known
+    remembered = [european_tokens(text, known.code) for text in texts]
+    for text, found in zip(texts, remembered, strict=True):
+        known.memory.clear()
+        assert european_tokens(text, known.code) == found
+
+
 @pytest.mark.parametrize("language", [*CODES, "mandarin"])
 def test_phrases_are_read_as_a_person_reads_them(language: str) -> None:
     wrong = misread(phrases(language), READERS[language])
