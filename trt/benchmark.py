@@ -31,10 +31,10 @@ from common.devices.precision import cast_for_inference
 from common.export import ExportGraph, samples_example
 from common.runs.checkpoint import CheckpointError
 from jasper import export
+from jasper.checkpoints.reading import read_model
 from jasper.config import Config
 from jasper.network.fused import fuse
 from jasper.network.model import Jasper
-from jasper.recognizer import load_model
 from trt.conversion import ExportError, Program, converted
 from trt.facts import ModelError
 from trt.quantisation.reduced import Quantisation, to_float16, to_int8
@@ -182,7 +182,8 @@ def _wav2vec2(path: Path, name: str) -> Subject:
 def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
     """The model of the checkpoint, or of the configuration with random weights, and the configuration it has."""
     if cfg.checkpoint is not None:
-        model, own = load_model(cfg.checkpoint)
+        model, imported = read_model(cfg.checkpoint)
+        own = imported.config
         return model, replace(cfg, model=own.model, features=own.features, name=cfg.name or cfg.checkpoint.stem)
     torch.manual_seed(cfg.seed)
     return Jasper(cfg.model, cfg.features.mel_bins).eval().requires_grad_(False), cfg

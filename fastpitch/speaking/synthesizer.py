@@ -207,6 +207,8 @@ def load(
             mel_bins = imported.config.features.mel_bins
             model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
         checkpoint.fill(model, checkpoint.widened(weights), path)
+        learned = [symbol for symbol, is_it in zip(processor.symbols, model.symbols_learned, strict=True) if is_it]
+        processor = TextProcessor(processor.config, learned=learned)
     chosen, config = distributed.pick_device(device), imported.config
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:
