@@ -7,7 +7,7 @@ the blank.
 import torch
 from torch import Tensor
 
-from common.convolution import owned
+from common.convolution.weights.kept import owned
 from common.devices.precision import InferencePrecision, float32_math
 from common.features import Features, LogMel, LogMelConfig
 from common.text.pieces import Pieces
