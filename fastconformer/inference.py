@@ -23,7 +23,7 @@ from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.hearing.prompted.asking import AskingConfig
-from fastconformer.listening import Confidence
+from fastconformer.hearing.recordings import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
 from fastconformer.transducer.decoder import check_labels
 

@@ -42,7 +42,8 @@ from fastpitch.speaking import report, sound, times
 from fastpitch.speaking.delivery import DeliveryConfig, LoudnessError, Stream, delivered
 from fastpitch.speaking.report_page import Line
 from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder
-from fastpitch.speaking.synthesizer import Spoken, SpokenSentence, SynthesisError, Synthesizer, load
+from fastpitch.speaking.sentences import SpokenSentence, SynthesisError
+from fastpitch.speaking.synthesizer import Spoken, Synthesizer, load
 from fastpitch.speaking.times import TimesFormat
 from fastpitch.speaking.voicing import Voice, VoicingConfig
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder

@@ -29,8 +29,9 @@ from common import benchmark, config
 from common.audio import waveform
 from common.benchmark import USUAL, Timings, TimingSettings
 from common.config import ConfigError
-from common.convolution import FusedConvolution, native
+from common.convolution import native
 from common.convolution.native import Instructions, PackedConvolution
+from common.convolution.operator import FusedConvolution
 from common.convolution.products import left_to_torch
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl

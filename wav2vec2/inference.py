@@ -21,7 +21,7 @@ import numpy as np
 from tyro.conf import Positional, arg
 
 from common import config
-from common.config import ConfigError
+from common.config import ConfigError, check_not_negative, check_positive
 from common.devices import distributed
 from common.devices.distributed import World
 from common.devices.fastest import Choice
@@ -69,11 +69,8 @@ class InferenceConfig(TranscriptionConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.chunk_seconds > 0 and self.stride_seconds >= 0):
-            raise ValueError(
-                f"chunk_seconds = {self.chunk_seconds}, stride_seconds = {self.stride_seconds}: expected above 0, and "
-                "at least 0"
-            )
+        check_positive(self, "chunk_seconds", or_infinite=True)
+        check_not_negative(self, "stride_seconds")
         if self.features is not None and (self.output or self.output_dir or self.save_logits):
             raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")
         if self.layer is not None and self.features is None:

@@ -132,7 +132,7 @@ def test_timings_tell_how_much_faster_than_real_time(model, files, capsys):
     [
         (
             {"chunk_seconds": math.nan},
-            r"^chunk_seconds = nan, stride_seconds = 5\.0: expected above 0, ",
+            r"^chunk_seconds = nan: expected a number above 0$",
         ),
         (
             {"features": Path("x"), "save_logits": Path("y")},

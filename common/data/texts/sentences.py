@@ -121,13 +121,6 @@ def subset_of(sentence: str) -> Subset:
     return next(subset for subset, shares in _SHARES.items() if share in shares)
 
 
-def vocabulary() -> set[str]:
-    """Every word that an English sentence may contain."""
-    text = " ".join(" ".join(choices) for choices in CHOICES["en"].values())
-    possessives = {f"{word}'s" for name in ("name", "person") for word in CHOICES["en"][name]}
-    return set(re.sub(r"\{\w+\}('s)?", " ", text).split()) | possessives | {"an"}
-
-
 def _expand(rule: str, random: np.random.Generator, all_choices: dict[str, tuple[str, ...]]) -> str:
     def choose(slot: re.Match[str]) -> str:
         choices = all_choices[slot[1]]

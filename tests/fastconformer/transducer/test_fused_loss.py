@@ -281,8 +281,9 @@ def test_the_operators_keep_to_the_rules_of_torch():
     inputs = tuple(x.detach()[:3].clone().requires_grad_() if i < 2 else x for i, x in enumerate(inputs))  # type: ignore[assignment]
     arguments = (
         *inputs,
-        *labels,
-        _loss_library.TransducerLossOptions(blank=6, skip_below=0.0).numbers,
+        *_loss_library.given(
+            _loss_library.TransducerTargets(*labels), _loss_library.TransducerLossOptions(blank=6, skip_below=0.0)
+        ),
         "relu",
         0.0,
         labels[1],

@@ -350,14 +350,14 @@ def test_the_operators_keep_to_the_rules_of_torch():
         pytest.skip("no compiler")
     logits, targets, frames, counts = random_batch(durations=(0, 1))
     x = logits.clone().requires_grad_()
-    numbers = TransducerLossOptions(blank=6, durations=(0, 1), skip_below=0.0).numbers
-    arguments = (x, targets, frames, counts, numbers, True, False)
+    options = TransducerLossOptions(blank=6, durations=(0, 1), skip_below=0.0)
+    own = _loss_library.given(TransducerTargets(targets, frames, counts), options)
+    assert _loss_library.taken((*own, True)) == ((targets, frames, counts), options, (True,))
+    arguments = (x, *own, True, False)
     torch.library.opcheck(torch.ops.transducer.losses.default, arguments)
     _, lattices = torch.ops.transducer.losses(*arguments)
     scale = torch.ones(5, dtype=torch.float64)
-    torch.library.opcheck(
-        torch.ops.transducer.gradient.default, (logits, targets, frames, counts, numbers, scale, lattices)
-    )
+    torch.library.opcheck(torch.ops.transducer.gradient.default, (logits, *own, scale, lattices))
 
 
 def test_empty_batches_and_batches_without_labels_are_no_special_case(path: str):

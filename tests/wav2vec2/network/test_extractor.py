@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import products
+from common.convolution import native, products
 from tests.wav2vec2.small import CONV_LAYERS, audio_batch, lively, small_config
 from wav2vec2.network import extractor
 from wav2vec2.network.config import CONV_LAYERS as PUBLISHED_LAYERS
@@ -93,6 +93,26 @@ def test_the_gradient_of_a_strided_convolution_is_that_of_finite_differences(ker
     x_RI, weight_OKI, bias_O = (torch.randn(*s, **draw) for s in ((6 * stride, 3), (4, kernel, 3), (4,)))
     assert torch.autograd.gradcheck(lambda x, w, b: StridedConv.apply(x, w, b, stride), (x_RI, weight_OKI, bias_O))
     assert torch.autograd.gradcheck(lambda x, w: StridedConv.apply(x, w, None, stride), (x_RI, weight_OKI))
+
+
+@pytest.mark.skipif(native.load() is None, reason="the native library was never built")
+@pytest.mark.parametrize("has_gelu", [False, True])
+@pytest.mark.parametrize(("taps", "stride"), [(3, 2), (2, 2), (5, 3), (10, 5), (1, 1)])
+def test_by_native_products_a_strided_convolution_and_its_gradients_are_those_of_torch(
+    taps, stride, has_gelu, monkeypatch
+):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    torch.manual_seed(0)
+    given = [torch.randn(shape, requires_grad=True) for shape in ((101, 40), (50, taps, 40), (50,))]
+    x_RI, weight_OKI, bias_O = exactly = [leaf.detach().double().requires_grad_() for leaf in given]
+    found = StridedConv.apply(*given, stride, has_gelu)
+    exact = F.conv1d(x_RI.T[None], weight_OKI.transpose(1, 2), bias_O, stride)[0].T
+    exact = F.gelu(exact) if has_gelu else exact
+    weights_SO = torch.randn_like(found)
+    gradients = torch.autograd.grad((found * weights_SO).sum(), given)
+    wanted = torch.autograd.grad((exact * weights_SO.double()).sum(), exactly)
+    for ours, theirs in zip((found, *gradients), (exact, *wanted), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-5 * float(theirs.detach().abs().max()))
 
 
 def test_what_passes_in_stretches_is_what_passes_at_once(monkeypatch):

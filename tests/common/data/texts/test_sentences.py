@@ -1,9 +1,18 @@
+import re
+
 import pytest
 
-from common.data.texts.sentences import sentences, subset_of, vocabulary
+from common.data.texts.sentences import CHOICES, sentences, subset_of
 from common.text.vocabulary import ENGLISH
 
 SUBSETS = ("train", "dev", "test")
+
+
+def vocabulary() -> set[str]:
+    """Every word that an English sentence may contain."""
+    text = " ".join(" ".join(choices) for choices in CHOICES["en"].values())
+    possessives = {f"{word}'s" for name in ("name", "person") for word in CHOICES["en"][name]}
+    return set(re.sub(r"\{\w+\}('s)?", " ", text).split()) | possessives | {"an"}
 
 
 @pytest.mark.parametrize("subset", SUBSETS)
