@@ -176,6 +176,7 @@ def _metadata(tts: Synthesizer, part: Part) -> dict[str, str]:
         features=config.to_dict(features),
         text=config.to_dict(tts.text.config),
         symbols=tts.text.symbols,
+        learned=list(tts.text.learned),
         voices=[list(voice) for voice in tts.voices()],
         configuration=config.to_dict(model.config),
     )

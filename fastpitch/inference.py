@@ -350,7 +350,7 @@ def _model(cfg: InferenceConfig) -> Synthesizer | None:
     names = ("p_arpabet", "lexicon", "readings", "unknown_characters")
     reading = {name: getattr(cfg, name) for name in names if getattr(cfg, name) is not None}
     try:
-        tts.text = TextProcessor(replace(tts.text.config, **reading))
+        tts.text = TextProcessor(replace(tts.text.config, **reading), learned=tts.text.learned)
         if tts.text.config.lexicon is not None:
             pronounce.read_lexicon(tts.text.config.lexicon)
         if tts.text.config.readings is not None:

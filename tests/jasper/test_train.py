@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from common import config
-from common.augmentation import SpecAugmentConfig
 from common.data.batching import bucketed_batches
 from common.data.loading import loader
 from common.data.variation.perturbation import PerturbationConfig
@@ -21,8 +20,6 @@ from tests.processes import fork_module, run_module
 from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-AUGMENTED = SpecAugmentConfig(freq_masks=1, max_freq=8, time_masks=1, max_time=10)
 
 
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):

@@ -88,8 +88,8 @@ def test_the_loss_of_pre_training_and_its_gradient_are_those_of_a_cpu(kind):
     for model, device in ((on_cpu, "cpu"), (copy.deepcopy(on_cpu).to(DEVICE), DEVICE)):
         with float32_math("fp32"):
             loss = model(
-                audio_BN.to(device), samples_B.to(device), on_device([targets], torch.device(device)), objective=ObjectiveConfig(),
-                temperature=2.0, noise_QGV=noise_QGV.to(device),
+                audio_BN.to(device), samples_B.to(device), on_device([targets], torch.device(device)),
+                objective=ObjectiveConfig(), temperature=2.0, noise_QGV=noise_QGV.to(device),
             )  # fmt: skip
             loss.total.backward()
         losses.append([loss.total.item(), loss.contrastive.item(), loss.code_perplexity.item(), loss.correct.item()])

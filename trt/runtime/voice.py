@@ -113,7 +113,8 @@ class Synthesizer(SentenceSpeaker):
             self.precision = facts.get("precision", "fp32")
             self._voices = [_speaker(*voice) for voice in facts["voices"]]
             skipping = {"unknown_characters": "skip"} | reading  # and logged, as fastpitch.load
-            self.text = TextProcessor(replace(config.build(TextConfig, facts["text"], str(path)), **skipping))
+            reads = replace(config.build(TextConfig, facts["text"], str(path)), **skipping)
+            self.text = TextProcessor(reads, learned=facts.get("learned", ()))
 
     def voices(self) -> list[SpeakerStatistics]:
         """As `SentenceSpeaker`'s."""

@@ -2,10 +2,13 @@ import numpy as np
 import pytest
 
 import fastpitch
+from fastpitch import export
 from fastpitch.front.control import Control, ControlError
+from fastpitch.front.symbols import TextProcessor
 from fastpitch.speaking.sentences import Saying, SynthesisError
 from fastpitch.vocoders.spans import CHUNK_FRAMES
-from trt.facts import ModelError
+from trt.facts import ModelError, facts_in
+from trt.runtime.recognizer import OnnxModel
 from trt.runtime.voice import Synthesizer, Vocoder
 
 TEXT = "Good morning, {HH AH0 L OW1}. <prosody rate='80%'>How are you</prosody> today?"
@@ -104,6 +107,19 @@ def test_what_cannot_be_said_is_told(tts):
     assert np.isfinite(tts.say("Hi.", pitch_shift_hz=1e38).samples).all()
     with pytest.raises(ControlError, match=r"speaker 2: .*tts\.onnx has 0 to 1"):
         tts.say("Hi.", speaker=2)
+
+
+def test_the_marks_that_a_checkpoint_has_not_learned_are_left_out_as_there(voice, tts, monkeypatch):
+    theirs = fastpitch.load(voice / "tts.pt", device="cpu")
+    theirs.text = TextProcessor(theirs.text.config, learned=[s for s in theirs.text.symbols if s not in ".,"])
+    file = OnnxModel(voice / "tts.onnx")
+    file.facts = facts_in(export.graph(theirs).metadata)
+    monkeypatch.setattr("trt.runtime.voice.OnnxModel", lambda *_, **__: file)
+    own = Synthesizer(voice / "tts.onnx", tts.vocoder)
+    for text, said in (("Hi, you.", ["hi you"]), ("Hi! You?", ["hi!", "you?"])):
+        found = [piece.encoded for piece in own.plan(text)]
+        assert found == [piece.encoded for piece in theirs.plan(text)]
+        assert ["".join(each.symbols) for each in found] == said
 
 
 def test_files_that_do_not_fit_are_told(voice, jasper, tts, monkeypatch):

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from tests.wav2vec2.contrastive.reference import published_logits, published_loss
 from tests.wav2vec2.small import QUIET, audio_batch, pretraining_model, small_config
@@ -86,26 +85,6 @@ def test_in_evaluation_the_quantiser_takes_the_likeliest_entries():
     torch.testing.assert_close(probabilities_QGV, scores_QGV.softmax(2))
     expected = torch.cat([quantizer.codes_GVE[g][codes_QG[:, g]] for g in range(2)], 1)
     assert torch.equal(x_QJ, expected)
-
-
-def test_in_training_the_choice_is_gumbel_softmax_with_a_straight_through_gradient():
-    quantizer = GumbelQuantizer(small_config()).train()
-    features_QC = torch.randn(7, 24)
-    noise_QGV = gumbel_noise(torch.empty(7, 2, 12))
-    found = quantizer(features_QC, temperature=1.3, noise_QGV=noise_QGV)
-    soft_QGV = ((quantizer.scores(features_QC).view(7, 2, 12) + noise_QGV) / 1.3).softmax(2)
-    hard_QGV = F.one_hot(soft_QGV.argmax(2), 12) + soft_QGV - soft_QGV.detach()
-    expected = (hard_QGV.unsqueeze(3) * quantizer.codes_GVE).sum(2).flatten(1)  # as published: by broadcasting
-    torch.testing.assert_close(found.x_QJ, expected)
-    weight_QJ = torch.randn(7, 16)
-    for mine, theirs in zip(
-        torch.autograd.grad((found.x_QJ * weight_QJ).sum(), list(quantizer.parameters())),
-        torch.autograd.grad((expected * weight_QJ).sum(), list(quantizer.parameters())),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, theirs)
-    in_evaluation = torch.cat([quantizer.codes_GVE[g][found.codes_QG[:, g]] for g in range(2)], 1)
-    assert torch.equal(found.x_QJ, in_evaluation)
 
 
 def test_gumbel_noise_has_its_mean_and_variance_and_follows_torchs_seed():
@@ -193,14 +172,6 @@ def test_sub_batches_together_give_the_sum_of_what_they_give_alone_and_its_gradi
     expected = torch.autograd.grad(sum(loss.total for loss in alone), parameters)
     for mine, theirs in zip(found, expected, strict=True):
         assert (mine - theirs).norm() <= 1e-4 * theirs.norm() + 1e-6
-
-
-def test_the_penalty_is_the_mean_square_of_all_features_before_they_are_normalised():
-    model, (audio_BN, samples_B) = pretraining_model(), audio_batch((9000, 4000))
-    loss = model(audio_BN, samples_B, [targets_for([9000, 4000])], objective=ObjectiveConfig(), temperature=2.0)
-    raw_BSC, frames_B = model.wav2vec2.extractor(audio_BN, samples_B)
-    expected = torch.cat([raw_SC[:n] for raw_SC, n in zip(raw_BSC, frames_B, strict=True)]).square().mean()
-    assert number(loss, "penalty") / loss.frames == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_the_total_is_the_weighted_sum_and_every_parameter_learns_from_it():
