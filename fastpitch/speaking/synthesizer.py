@@ -205,8 +205,9 @@ def load(
         processor = TextProcessor(text or replace(config.text, unknown_characters="skip"))
         symbols, mel_bins = len(processor.symbols), config.features.mel_bins
         model = checkpoint.made(lambda: FastPitch(config.model, n_symbols=symbols, mel_bins=mel_bins), weights, path)
-        learned = [symbol for symbol, is_it in zip(processor.symbols, model.symbols_learned, strict=True) if is_it]
-        processor = TextProcessor(processor.config, learned=learned)
+        if not model.symbols_learned.all():
+            learned = [symbol for symbol, is_it in zip(processor.symbols, model.symbols_learned, strict=True) if is_it]
+            processor = TextProcessor(processor.config, learned=learned)
     chosen = distributed.pick_device(device)
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:
