@@ -233,7 +233,7 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
             raise CheckpointError(f"{path}: {name} is no weight: expected a tensor, found {type(weight).__name__}")
     check_numbers(weights, path)
     own = {name: tensor.is_floating_point() for name, tensor in model.state_dict().items()}
-    counters = {name: torch.tensor(0) for name in model.state_dict() if name.endswith(_COUNTER)}
+    counters = {name: torch.tensor(0) for name in own if name.endswith(_COUNTER)}
     weights = counters | {name: full(name, weight) for name, weight in weights.items()}
     try:
         model.load_state_dict(weights, assign=True)
