@@ -466,28 +466,19 @@ def test_a_feed_of_many_steps_copies_what_is_left_once(speech, monkeypatch):
     assert session.samples_N.base is None  # and the memory of the feed is free
 
 
-def test_a_stream_whose_network_gives_nan_says_so_and_the_others_go_on(speech):
-    asr = streaming(1)
-    pool = asr.pool()
+def test_a_stream_whose_network_gives_nan_says_so_and_no_more_and_the_others_go_on(speech):
+    pool = streaming(1).pool()
     good, bad = pool.session(), pool.session()
     assert not any(coming.error for coming in pool.feed([(good, speech[:20_000]), (bad, speech[:20_000])]))
     for past in pool.frames.streams.past_N:
         past.tail_BCS[bad.slot] = float("nan")
-    pool.feed([(good, speech[20_000:]), (bad, speech[20_000:])])
-    fine, broken = pool.finish([good, bad])
+    fine, broken = pool.feed([(good, speech[20_000:40_000]), (bad, speech[20_000:40_000])])
     assert broken.error == "the network gives NaN in fp32; its weights are damaged"
+    n_tokens, n_samples = len(bad.heard.tokens), len(bad.samples_N)
+    update = bad.feed(speech[40_000:]).result()
+    assert (update.text, len(bad.heard.tokens), len(bad.samples_N)) == ("", n_tokens, n_samples)
     assert not fine.error
-
-
-def test_a_stream_in_error_gives_no_more_words_and_keeps_no_samples(speech):
-    session = streaming(1).session()
-    session.feed(speech[:20_000]).result()
-    for past in session.pool.frames.streams.past_N:
-        past.tail_BCS[session.slot] = float("nan")
-    assert session.feed(speech[20_000:40_000]).error
-    n_tokens, n_samples = len(session.heard.tokens), len(session.samples_N)
-    update = session.feed(speech[40_000:]).result()
-    assert (update.text, len(session.heard.tokens), len(session.samples_N)) == ("", n_tokens, n_samples)
+    assert [each.error for each in pool.finish([good, bad])] == ["", broken.error]
 
 
 def test_the_thread_of_all_streams_survives_what_one_has_no_memory_for(speech, monkeypatch):
