@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, islice, repeat, tee
+from itertools import islice
 
 from common.text.engine.choose import Chooser, Proposal, SpokenForm, Why, read_table, read_weights
 from common.text.engine.context import Before
@@ -151,14 +151,13 @@ def spoken(found: Iterable[Token]) -> str:
 
 def spoken_each(found: Iterable[Token]) -> Iterator[str]:
     """What every token becomes: its words with the spaces that they need, or itself."""
-    windows = map(islice, tee(chain(_NONE, found, _NONE), 5), range(5), repeat(None))
-    for second_before, before, token, behind, second_behind in zip(*windows, strict=False):
+    rest, behind, second_before, before = iter(found), list[Token](), "", ""
+    while token := behind.pop(0) if behind else next(rest, None):
         if token.spoken is None or token.kind == GIVEN:
             yield token.written if token.spoken is None else token.spoken
         else:
-            opens = "" if before.written == "-" and second_before.written[-1:].isalnum() else " "
-            closes = "" if _BELONGS.match(behind.written + second_behind.written) else " "
+            behind += islice(rest, 2 - len(behind))
+            opens = "" if before == "-" and second_before[-1:].isalnum() else " "
+            closes = "" if _BELONGS.match("".join(other.written for other in behind)) else " "
             yield f"{opens}{token.spoken}{closes}"
-
-
-_NONE = [Token("", "", None)] * 2
+        second_before, before = before, token.written

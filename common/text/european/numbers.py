@@ -113,6 +113,8 @@ def counted(written: str, forms: str, language: Language) -> Forms:
     if code in ("fr", "pt") and re.match(r"[01](?:[.,]|\Z)", plain):
         return {"measure": f"{number} {bare}"}
     several = known[-1]
+    if plain.endswith("000000") and (of := {"es": "de ", "pt": "de ", "fr": "de ", "it": "di "}.get(code)):
+        several = re.sub(r"\bde (?=h?[aeiou])", "d'", of + several) if code == "fr" else of + several
     words = (
         agreed(int(plain), bare.split()[0], language) if plain.isdecimal() and len(plain) < 13 and code != "de" else {}
     )

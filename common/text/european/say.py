@@ -102,8 +102,11 @@ def ordinal(m: re.Match[str], language: Language) -> Readings:
     if said := language.said("ordinal", m[0]):
         yield reading("ordinal", said)
     elif len(m[1]) < 4:
-        for kind in language.rows["ending"][m[2]]:
-            yield from _each(ordinals(int(m[1]), language, kind[0]))
+        kinds = [kind[0] for kind in language.rows["ending"][m[2]]]
+        if kinds == ["m"] and (noun := noun_behind(m.string, m.end())) and gender(noun, language) == "m":  # 3.º piso
+            yield from (reading("ordinal short", said) for said in ordinals(int(m[1]), language, "short").values())
+        for kind in kinds:
+            yield from _each(ordinals(int(m[1]), language, kind))
 
 
 _WITH_ORDINALS = frozenset(["de", "da", "no", "fi", "hu", "sl", "tr"])  # in the form that texts have most often
