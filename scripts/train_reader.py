@@ -20,6 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.carriers import carried
 from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
 from common.text.engine.choose import Proposal, SpokenForm
 from common.text.engine.context import Before, KnownWords, Surroundings, named_words
@@ -333,7 +334,8 @@ def taught(languages: str, without: Collection[str] = ()) -> list[Taught]:
         align = {name: partial(aligned_european, code=code) for name, code in CODES.items()}
     data = []
     for name in align if languages == "european" else (languages,):
-        for case in phrases(name):
+        made = carried() if name == "english" else ()
+        for case in (*phrases(name), *(Case("carriers", "", text, [said]) for text, said in made)):
             if case.set in without:
                 continue
             if found := align[name](case):

@@ -156,6 +156,12 @@ def is_known(word: str) -> bool:
     return bool(pronounce.pronunciations(word))
 
 
+def is_short(word: str) -> bool:
+    """Whether an abbreviation is no word: asst, bldg, Dr."""
+    small = word.lower()
+    return small in ("dr", "mr", "mrs") or not (is_word_too(small) or is_known(small))
+
+
 def is_word_too(word: str) -> bool:
     """Whether an abbreviation is a word of its own, too, or a name: no., Al."""
     return word.lower() in _LISTS["too"]
@@ -329,6 +335,12 @@ def chord(m: re.Match[str], style: Style) -> Readings:
         return
     said = f"{style.letters(letter)}{_SHIFTS.get(shift or '', '')} {_CHORD_KINDS.get(kind, kind or '')}"
     yield reading("chord", f"{said} {cardinal(degree_) if degree_ else ''}".strip())
+
+
+def key(m: re.Match[str], style: Style) -> Readings:
+    """C# min., E-flat maj."""
+    shift = _SHIFTS.get(m[2] or "", f" {m[3]}" if m[3] else "")
+    yield reading("chord", f"{style.letters(m[1])}{shift} {_CHORD_KINDS[m[4]]}")
 
 
 def function(m: re.Match[str], style: Style) -> Readings:
