@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 import ctc
 from common.benchmark import append_row, compare, ratio, spread
-from common.convolution import WinogradConvolution
+from common.convolution.winograd import WinogradConvolution
 from common.features import TTS, LogMel
 from common.training.optimizers import build_optimizer
 from fastpitch.acoustic.aligner import (

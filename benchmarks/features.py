@@ -15,7 +15,7 @@ from torch import Tensor
 
 from common.audio import waveform
 from common.augmentation import SpecAugmentConfig, spec_augment
-from common.benchmark import append_row, compare, measure, ratio, spread
+from common.benchmark import append_row, compare, ratio, spread
 from common.features import LogMel, LogMelConfig, normalize
 
 B, F, T = 64, 64, 1680
@@ -112,8 +112,8 @@ def measure_real_time(folder: Path, device: torch.device, batch: int = 8) -> dic
             log_mel(audio_BN, torch.tensor([len(clip) for clip in some], device=device))
 
     clips = sorted(read(), key=len)
-    both = measure(lambda: extract(sorted(read(), key=len)), device=device, warmup=1, repeats=5)
-    features = measure(lambda: extract(clips), device=device, warmup=1, repeats=5)
+    calls = {"both": lambda: extract(sorted(read(), key=len)), "features": lambda: extract(clips)}
+    both, features = compare(calls, device=device, warmup=1, repeats=5).values()
     return {
         "metric": "times_real_time",
         "what": "FLAC to features",

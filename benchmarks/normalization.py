@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import torch
 
-from common.benchmark import append_row, measure, spread
+from common.benchmark import append_row, compare, spread
 from common.text.mandarin.phones import HAN, PUNCTUATION
 from common.text.mandarin.reader import spoken_mandarin
 from common.text.normalize import normalize_english
@@ -148,7 +148,7 @@ def report_times(texts: list[str]) -> None:
     """Appends the rows of the time of a text, one thread and processor time, and of a fresh import."""
     device = torch.device("cpu")
     for name, reader in (("a voice", VOICE), ("labels", LABELS)):
-        passes = measure(partial(_read_all, reader, texts), device=device, clock=time.process_time)
+        passes = compare({"": partial(_read_all, reader, texts)}, device=device, clock=time.process_time)[""]
         _append(
             {
                 "metric": "ms",

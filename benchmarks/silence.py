@@ -75,9 +75,8 @@ def heard_by(by: By, ears: Ears) -> Hear:
             return ears.transcribe([heard_N])[0]
 
         captions = Captions(hear, ears.sample_rate, keep=ears.keep)
-        await captions.add(samples_N)
-        await captions.end()
-        return " ".join(word.text for word in captions.words)
+        found = [await captions.add(samples_N), await captions.end()]
+        return " ".join(word.text for each in found if each is not None for word in each.words)
 
     if by == "recording":
         return lambda sounds: [transcript.text for transcript in ears.transcribe(sounds)]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from common.benchmark import append_row, compare, spread
-from common.convolution import FusedConvolution, prepare
+from common.convolution.operator import FusedConvolution, prepare
 
 SHAPES = ((3, 16, 16, 100), (3, 16, 16, 500), (1, 64, 29, 100), (1, 64, 29, 500), (7, 8, 8, 2000), (5, 32, 32, 500))
 

@@ -65,11 +65,6 @@ LINES = [
         other={"side": "transformers"}, command="python -m wav2vec2.benchmark configs/wav2vec2/base.toml",
     ),
     SummaryLine(
-        what="contrastive loss of pre-training", against="gather and cosine, as published", table="wav2vec2_contrast",
-        where={"config": "base", "side": "ours", "batch": 6}, other={"side": "published"},
-        command="python -m wav2vec2.benchmark configs/wav2vec2/base.toml --task contrast --batch_sizes 6",
-    ),
-    SummaryLine(
         what="FastPitch, 128 symbols", against="real time", table="fastpitch_inference",
         ratio="times_real_time", where={"what": "FastPitch", "batch": 1, "mode": "eager"},
         command="python -m fastpitch.benchmark",

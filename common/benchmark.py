@@ -87,18 +87,6 @@ def spread(*sides: Timings) -> float:
     return round(most, 4)
 
 
-def measure(
-    call: Callable[[], Any],
-    *,
-    device: torch.device,
-    warmup: int = 3,
-    repeats: int = 20,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Timings:
-    """Times `repeats` single calls after `warmup` uncounted ones; `clock` as for `compare`."""
-    return compare({"": call}, device=device, warmup=warmup, repeats=repeats, clock=clock)[""]
-
-
 def compare(
     calls: Mapping[str, Callable[[], Any]],
     *,

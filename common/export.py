@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ctc
-from common.features import LogMel, LogMelConfig
+from common.features import LogMel, LogMelConfig, emphasized
 
 
 class ExportGraph(NamedTuple):
@@ -179,7 +179,7 @@ class PlainLogMel(nn.Module):
         cfg = self.cfg
         frames_B = cfg.frames(samples_B)
         n_frames = cfg.frames(audio_BN.shape[1])
-        signal_BN = self._continued(_emphasized(audio_BN, cfg.preemphasis), samples_B)
+        signal_BN = self._continued(emphasized(audio_BN, cfg.preemphasis), samples_B)
         missing = (n_frames - 1) * cfg.hop_samples + cfg.n_fft - signal_BN.shape[1]
         signal_BN = F.pad(signal_BN, (0, cfg.n_fft))[:, : signal_BN.shape[1] + missing]
         parts_BKT = F.conv1d(signal_BN[:, None], self.basis_K1N, stride=cfg.hop_samples)
@@ -209,12 +209,6 @@ class PlainLogMel(nn.Module):
             found_BN = place_N.clamp(min=0) + torch.zeros_like(samples_B1)
         found_BN = found_BN.clamp(min=0).minimum((samples_B1 - 1).clamp(min=0))
         return signal_BN.gather(1, found_BN) * inside_BN.to(signal_BN.dtype)
-
-
-def _emphasized(audio_BN: Tensor, coefficient: float) -> Tensor:
-    if not coefficient:
-        return audio_BN
-    return audio_BN - coefficient * F.pad(audio_BN, (1, 0))[:, :-1]
 
 
 def _normalized(features_BFT: Tensor, keep_B1T: Tensor, frames_B: Tensor, cfg: LogMelConfig) -> Tensor:

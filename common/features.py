@@ -24,6 +24,7 @@ NORMALIZE_BLOCK = {"cpu": 2**21}
 TRANSFORM_BLOCK = {"cpu": 2**18, "cuda": 2**22}
 
 Count = TypeVar("Count", int, Tensor)
+Normalization = Literal["per_feature", "all_features", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class LogMelConfig:
     """Guard against the logarithm of 0: log(x + log_floor) for add, log(max(x, log_floor)) for clamp."""
     log_floor: float = 1e-20
     """Smallest value of which the logarithm is taken, or that is added to each; see log_guard."""
-    normalize: Literal["per_feature", "all_features", "none"] = "per_feature"
+    normalize: Normalization = "per_feature"
     """Normalisation over the frames of an utterance to mean 0 and deviation 1: per mel bin, of all bins, or none."""
     longest_pause: float = 0.0
     """Length in seconds that longer pauses of a recording are cut to before features are computed, at its ends to half
@@ -168,13 +169,13 @@ class LogMel(nn.Module):
             if window_frames:
                 normal_BFT = normalize_moving(features_BFT, frames_B, window_frames, kind)
                 return Features(normal_BFT, frames_B)
-            return Features(_normalize(features_BFT, frames_B, kind, out=features_BFT), frames_B)
+            return Features(normalize(features_BFT, frames_B, kind, out=features_BFT), frames_B)
 
     def _log_mel(self, audio_BN: Tensor, samples_B: Tensor) -> Tensor:
         cfg = self.cfg
         frames = max(1, -(-cfg.frames(audio_BN.shape[1]) // cfg.pad_to_multiple)) * cfg.pad_to_multiple
         continued = _reflected if cfg.edges == "reflect" else _silenced
-        signal_BN = continued(_emphasized(audio_BN, cfg.preemphasis), samples_B, cfg.n_fft // 2)
+        signal_BN = continued(emphasized(audio_BN, cfg.preemphasis), samples_B, cfg.n_fft // 2)
         missing = (frames - 1) * cfg.hop_samples + cfg.n_fft - signal_BN.shape[1]
         pieces_BTN = nn.functional.pad(signal_BN, (0, missing)).unfold(1, cfg.n_fft, cfg.hop_samples) * self.window
         # In single precision the rounding of the transform shows as 1e-4 in weak bins of loud frames. MPS has no other.
@@ -205,21 +206,40 @@ class LogMel(nn.Module):
 
 
 def normalize(
-    features_BFT: Tensor, frames_B: Tensor, kind: Literal["per_feature", "all_features", "none"] = "per_feature"
+    features_BFT: Tensor, frames_B: Tensor, kind: Normalization = "per_feature", *, out: Tensor | None = None
 ) -> Tensor:
-    """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond them.
+    """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond them. `out` may be the features.
 
     The deviation has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left
     of them after subtraction is rounding.
     """
-    return _normalize(features_BFT, frames_B, kind, out=torch.empty_like(features_BFT))
+    keep_B1T = _inside(features_BFT, frames_B)
+    if kind == "none":
+        return features_BFT.mul_(keep_B1T) if out is features_BFT else features_BFT * keep_B1T
+    out = torch.empty_like(features_BFT) if out is None else out
+    dims = (1, 2) if kind == "all_features" else 2
+    # The product with the mask sums over the frames of an utterance in one pass.
+    sum_BF1, count_B11 = torch.bmm(keep_B1T, features_BFT.mT).mT, frames_B[:, None, None]
+    if kind == "all_features":
+        sum_BF1, count_B11 = sum_BF1.sum(1, keepdim=True), count_B11 * features_BFT.shape[1]
+    mean_BF1 = sum_BF1 / count_B11.clamp(min=1)
+    rounding_BF1 = 1e-5 * mean_BF1.abs()
+    root_B11 = (count_B11 - 1).clamp(min=1).sqrt()
+    step = utterances_per_block(features_BFT, NORMALIZE_BLOCK)
+    tensors = (features_BFT, keep_B1T, mean_BF1, root_B11, rounding_BF1, out)
+    for features, keep, mean, root, rounding, result in zip(*(x.split(step) for x in tensors), strict=True):
+        torch.sub(features, mean, out=result).mul_(keep)
+        # A norm is thirty times as fast as torch.std.
+        deviation = torch.linalg.vector_norm(result, dim=dims, keepdim=True) / root
+        result.mul_((deviation + 1e-5).masked_fill_(deviation <= rounding, torch.inf).reciprocal_())
+    return out
 
 
 def normalize_moving(
     features_BFT: Tensor,
     frames_B: Tensor,
     window_frames: int,
-    kind: Literal["per_feature", "all_features", "none"] = "per_feature",
+    kind: Normalization = "per_feature",
 ) -> Tensor:
     """As `normalize`, over the `window_frames` frames around each, which are as many at the ends of an utterance.
 
@@ -289,10 +309,9 @@ def _check_audio(audio_BN: Tensor, samples_B: Tensor) -> None:
         raise ValueError(f"LogMel: audio of shape {tuple(audio_BN.shape)} holds no samples")
 
 
-def _emphasized(audio_BN: Tensor, coefficient: float) -> Tensor:
-    if not coefficient:
-        return audio_BN
-    return torch.cat([audio_BN[:, :1], audio_BN[:, 1:] - coefficient * audio_BN[:, :-1]], 1)
+def emphasized(audio_BN: Tensor, coefficient: float) -> Tensor:
+    """x[n] - coefficient x[n-1], of a silence before the first sample."""
+    return audio_BN - coefficient * nn.functional.pad(audio_BN, (1, 0))[:, :-1] if coefficient else audio_BN
 
 
 def _reflected(signal_BN: Tensor, samples_B: Tensor, reach: int) -> Tensor:
@@ -320,28 +339,5 @@ def _reflect_index(index_BR: Tensor, samples_B1: Tensor) -> Tensor:
     return last_B1 - (last_B1 - index_BR.remainder((2 * last_B1).clamp(min=1))).abs()
 
 
-def _normalize(features_BFT: Tensor, frames_B: Tensor, kind: str, *, out: Tensor) -> Tensor:
-    keep_B1T = _inside(features_BFT, frames_B)
-    if kind == "none":
-        return features_BFT.mul_(keep_B1T) if out is features_BFT else torch.mul(features_BFT, keep_B1T, out=out)
-    dims = (1, 2) if kind == "all_features" else 2
-    # The product with the mask sums over the frames of an utterance in one pass.
-    sum_BF1, count_B11 = torch.bmm(keep_B1T, features_BFT.mT).mT, frames_B[:, None, None]
-    if kind == "all_features":
-        sum_BF1, count_B11 = sum_BF1.sum(1, keepdim=True), count_B11 * features_BFT.shape[1]
-    mean_BF1 = sum_BF1 / count_B11.clamp(min=1)
-    rounding_BF1 = 1e-5 * mean_BF1.abs()
-    root_B11 = (count_B11 - 1).clamp(min=1).sqrt()
-    step = utterances_per_block(features_BFT, NORMALIZE_BLOCK)
-    tensors = (features_BFT, keep_B1T, mean_BF1, root_B11, rounding_BF1, out)
-    for features, keep, mean, root, rounding, result in zip(*(x.split(step) for x in tensors), strict=True):
-        torch.sub(features, mean, out=result).mul_(keep)
-        # A norm is thirty times as fast as torch.std.
-        deviation = torch.linalg.vector_norm(result, dim=dims, keepdim=True) / root
-        result.mul_((deviation + 1e-5).masked_fill_(deviation <= rounding, torch.inf).reciprocal_())
-    return out
-
-
 def _inside(features_BFT: Tensor, frames_B: Tensor) -> Tensor:
-    frame = torch.arange(features_BFT.shape[2], device=features_BFT.device)
-    return (frame < frames_B[:, None, None]).to(features_BFT.dtype)
+    return inside(frames_B, features_BFT.shape[2])[:, None].to(features_BFT.dtype)

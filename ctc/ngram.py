@@ -29,7 +29,6 @@ from ctc.language_models.arpa import (
     SPACE,
     START,
     UNKNOWN,
-    ArpaError,
     BackoffModel,
     Level,
     read_arpa,
@@ -190,11 +189,18 @@ def on_disk(paths: Iterable[Path]) -> Iterator[list[Path]]:
         yield kept
 
 
-def _told(error: Exception) -> str:
-    """What an error says; of the system's, which file and why, without their number."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    return str(error)
+@contextlib.contextmanager
+def _reported() -> Iterator[None]:
+    """Errors that users can mend end a command in one line; those of the system say which file and why."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        told = str(error)
+        if isinstance(error, OSError) and error.filename is not None and error.strerror:
+            told = f"{os.fsdecode(error.filename)}: {error.strerror}"
+        sys.exit(f"ctc.ngram: {told}")
 
 
 def compile_command(arguments: Sequence[str]) -> None:
@@ -206,19 +212,15 @@ def compile_command(arguments: Sequence[str]) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help=written)
     options = parser.parse_args(arguments)
     options.output = output_of(options.output)
-    try:
-        _check_apart(options.output, [options.arpa])
-        model = compile_model(read_arpa(options.arpa))
-        write_model(options.output, model)
-    except BrokenPipeError:
-        raise
-    except (OSError, ArpaError, ValueError) as error:
-        sys.exit(f"ctc.ngram: {_told(error)}")
+    _check_apart(options.output, [options.arpa])
+    model = compile_model(read_arpa(options.arpa))
+    write_model(options.output, model)
     size = f", {options.output.stat().st_size} bytes" if options.output.is_file() else ""  # a pipe has none
     n_grams = len(model.automaton.arc_word)
     print(f"{options.output}: {len(model.vocabulary)} words, {n_grams} n-grams{size}", file=sys.stderr)
 
 
+@_reported()
 def main() -> None:
     """The command line: reads text files, one sentence per line, and writes an ARPA model."""
     if sys.argv[1:2] == ["compile"]:
@@ -237,15 +239,10 @@ def main() -> None:
     parser.add_argument("--prune", type=int, nargs="+", default=(), help=rare)
     options = parser.parse_args()
     options.output = output_of(options.output)
-    try:
-        _check_apart(options.output, options.text)
-        with on_disk(options.text) as texts:
-            model = estimate(read_sentences(texts, unit=options.unit), order=options.order, prune=options.prune)
-        write_arpa(options.output, model)
-    except BrokenPipeError:
-        raise
-    except (OSError, ValueError) as error:
-        sys.exit(f"ctc.ngram: {_told(error)}")
+    _check_apart(options.output, options.text)
+    with on_disk(options.text) as texts:
+        model = estimate(read_sentences(texts, unit=options.unit), order=options.order, prune=options.prune)
+    write_arpa(options.output, model)
     sizes = ", ".join(f"{len(level.words)} {order}-grams" for order, level in enumerate(model.levels, 1))
     print(f"{options.output}: {sizes}", file=sys.stderr)
 

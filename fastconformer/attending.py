@@ -58,14 +58,10 @@ class AttentionRecognizer(Listener, PromptedRecognizer):
         assert self.model.attention is not None
         self.decoder_precision: DecoderPrecision = decoder_precision
         self.network, self.head, self.aligner = self.model.attention, "attention", aligner
+        self.has_ctc = self.model.ctc is not None
         PromptedRecognizer.__init__(self, self.network.cfg, pieces)
         if self.device.type != "cpu":
             self.most_samples = math.inf
-
-    @property
-    def has_ctc(self) -> bool:
-        """Whether there is a CTC head, which finds the times of words."""
-        return self.model.ctc is not None
 
     @torch.inference_mode()
     def attention_log_probs(

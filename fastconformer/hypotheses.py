@@ -63,7 +63,7 @@ def hypothesis_of(decoded: DecodedLabels, pieces: Pieces) -> PieceHypothesis:
         decoded.durations,
         pieces.decode(decoded.tokens),
         decoded.confidence,
-        [certainty(entropy, most) for entropy in decoded.entropies],
+        [min(1.0, max(0.0, 1.0 - entropy / most)) for entropy in decoded.entropies],
     )
 
 
@@ -118,8 +118,3 @@ def transcript_of(
         for own in [words(one, recording)]
     ]
     return best_of(recording, alternatives, seconds_per_frame=seconds_per_frame, error=error)
-
-
-def certainty(entropy: float, most: float) -> float:
-    """1 less an entropy in parts of the greatest there can be."""
-    return min(1.0, max(0.0, 1.0 - entropy / most))

@@ -15,7 +15,6 @@ from tyro.conf import Positional, arg
 from common import config
 from common.devices import distributed
 from common.devices.fastest import Choice
-from common.recognition.output import sharding
 from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Source
 from common.recognition.transcribing import status, write_all
@@ -24,7 +23,7 @@ from common.text.language import Language, Spelling
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.hearing.prompted.asking import AskingConfig
-from fastconformer.listening import Confidence
+from fastconformer.hearing.recordings import Confidence
 from fastconformer.recognizer import Head, Recognizer, load
 from fastconformer.transducer.decoder import check_labels
 
@@ -81,8 +80,6 @@ class InferenceConfig(AskingConfig):
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
-    if cfg.merge:
-        return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
         found = cfg.find()
         if found is None:
@@ -95,7 +92,7 @@ def main(cfg: InferenceConfig) -> int:
         heard = _heard(asr, cfg.sources(found, world), cfg)
         compared = Spelling(None, language=cfg.language, unknown_letters="latin")
         written = write_all(found, heard, cfg, world, spelled=compared, heard=compared)
-        return status(found, sum(bool(transcript.error) for transcript in written), world)
+        return status(found, written, world)
 
 
 def _heard(

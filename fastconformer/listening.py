@@ -4,21 +4,16 @@ Shapes: B utterances or chunks, N samples, F mel bins, T feature frames, S encod
 the blank.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-from common.audio.silence import Keep
-from common.convolution import owned
+from common.convolution.weights.kept import owned
 from common.devices.precision import InferencePrecision, float32_math
 from common.features import Features, LogMel, LogMelConfig
 from common.text.pieces import Pieces
 from fastconformer.network.encoder import EncodedFrames
 from fastconformer.network.fused import cast, fuse
 from fastconformer.network.model import Model
-
-Confidence = Literal["probability", "entropy"]
 
 
 class Listener:
@@ -44,31 +39,16 @@ class Listener:
         self.window_frames = round(normalize_seconds * features.sample_rate / features.hop_samples)
         self.device, self.precision, self.pieces = torch.device(device), precision, pieces
         self.config, self.feature_config = model.cfg, features
+        self.sample_rate, self.keep = features.sample_rate, features.keeper()
+        """Samples a second of the arrays that it hears; what cuts pauses out of recordings and streams."""
+        self.samples_per_frame = features.hop_samples * model.cfg.encoder.subsampling
+        """Samples of audio from one encoder frame to the next."""
+        self.seconds_per_frame = self.samples_per_frame / features.sample_rate
         self.n_parameters = sum(parameter.numel() for parameter in model.parameters())
         self.model = fuse(model).to(self.device)
         self.model.encoder = cast(self.model.encoder, precision)
         owned(self.model)
         self.log_mel = LogMel(features).to(self.device).eval()
-
-    @property
-    def sample_rate(self) -> int:
-        """Samples a second of the arrays that it hears."""
-        return self.feature_config.sample_rate
-
-    @property
-    def keep(self) -> Keep | None:
-        """What cuts pauses out of recordings and streams."""
-        return self.feature_config.keeper()
-
-    @property
-    def samples_per_frame(self) -> int:
-        """Samples of audio from one encoder frame to the next."""
-        return self.feature_config.hop_samples * self.config.encoder.subsampling
-
-    @property
-    def seconds_per_frame(self) -> float:
-        """Seconds from one encoder frame to the next."""
-        return self.samples_per_frame / self.feature_config.sample_rate
 
     def features(self, audio_BN: Tensor, samples_B: Tensor) -> Features:
         """Log-mel features, float32, of audio at feature_config.sample_rate Hz, samples_B valid samples each."""

@@ -9,11 +9,12 @@ import functools
 import math
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,12 +22,8 @@ from common.devices import distributed
 from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import InferencePrecision
 from common.features import LogMel, LogMelConfig
-from common.recognition.cutting.chunks import AudioChunk
 from common.recognition.cutting.tensors import padded, side_by_side
-from common.recognition.decoding import DecodingOptions, gives
-from common.recognition.output.transcripts import Transcript, Word
-from common.recognition.recognizer import OnError
-from common.recognition.sources.recordings import Recording, Source, read_ahead
+from common.recognition.decoding import DecodingOptions
 from common.runs import checkpoint
 from common.text.pieces import Pieces
 from fastconformer.attending import AttentionRecognizer
@@ -34,13 +31,14 @@ from fastconformer.attention.config import DecoderPrecision
 from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.checkpoints.reading import read_model
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
-from fastconformer.hearing.long_audio import ChunkOptions, attention_step, cut, recognised, whole_chunks
-from fastconformer.hearing.searching import SearchDecoding, decode_parts, of_ctc, of_transducer
+from fastconformer.hearing.long_audio import ChunkOptions, attention_step
+from fastconformer.hearing.recordings import Confidence, PieceRecognizer
+from fastconformer.hearing.searching import SearchDecoding, of_ctc, of_transducer
 from fastconformer.hearing.streaming.frames import CachedFrames, ChunkedFrames
 from fastconformer.hearing.streaming.pool import Pool
 from fastconformer.hearing.streaming.sessions import Session
-from fastconformer.hypotheses import PieceHypothesis, transcript_of, words_in
-from fastconformer.listening import Confidence, Listener
+from fastconformer.hypotheses import PieceHypothesis
+from fastconformer.listening import Listener
 from fastconformer.network.model import Model
 from fastconformer.network.streaming import lookahead_of, no_such_lookahead
 from fastconformer.transducer.decoder import Decoder, DecoderOptions
@@ -56,7 +54,7 @@ def has_head(model: Model, head: Head) -> bool:
     return head == "auto" or parts[head] is not None
 
 
-class Recognizer(Listener):
+class Recognizer(Listener, PieceRecognizer):
     """A `Listener` that transcribes by a transducer or CTC; `head` is what decodes by default.
 
     `confidence` of words is that of the probabilities of their pieces, or of the entropies of these. `lookaheads` are
@@ -86,18 +84,11 @@ class Recognizer(Listener):
         if not has_head(model, head):
             raise checkpoint.CheckpointError(f"head = {head}: this model has no such head")
         self.head, self.confidence, self.lookaheads, self.max_symbols = head, confidence, lookaheads, max_symbols
+        self.attention_step = attention_step(model.cfg.encoder)
+        if self.device.type == "cpu":
+            self.several = side_by_side
         self._pools: weakref.WeakValueDictionary[tuple[object, ...], Pool] = weakref.WeakValueDictionary()
         self._pools_lock = threading.Lock()
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Languages that it writes, where the model says."""
-        return ()
-
-    @property
-    def chunk_seconds(self) -> float:
-        """Length of the chunks, in seconds, that long recordings are heard in."""
-        return ChunkOptions.chunk_seconds
 
     @torch.inference_mode()
     def decode(
@@ -133,57 +124,13 @@ class Recognizer(Listener):
             return of_ctc(log_probs, self.pieces, options, like=like)
         return of_transducer(self._decoder, self.pieces, options, like=like)
 
-    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
-        """As `stream`, whose options it takes, all at once."""
-        return list(self.stream(recordings, **options))
+    def heard(self, samples: Sequence[np.ndarray]) -> Tensor:
+        """encoded_BSC of recordings or chunks of these samples."""
+        return self.encode(*self.features(*padded(samples, self.device))).encoded_BSC
 
-    def stream(
-        self,
-        recordings: Iterable[Source],
-        *,
-        batch_size: int = 8,
-        chunk_seconds: float = ChunkOptions.chunk_seconds,
-        left_seconds: float = ChunkOptions.left_seconds,
-        right_seconds: float = ChunkOptions.right_seconds,
-        whole_seconds: float = ChunkOptions.whole_seconds,
-        decoder: SearchDecoding | None = None,
-        hot_words: Iterable[Iterable[str]] | None = None,
-        on_error: OnError = "stop",
-    ) -> Iterator[Transcript]:
-        """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
-
-        Recordings longer than `whole_seconds` are encoded in chunks with context on both sides, and decoded in one go.
-        `decoder`: see the method of that name; by default greedy. `hot_words`: words or phrases to favour in each
-        recording. With on_error="skip" one that cannot be read gives a transcript with `error` set; otherwise its
-        AudioError is raised. Memory holds only the recordings of a few batches. Raises ValueError for impossible
-        lengths.
-        """
-        chunks = ChunkOptions(
-            chunk_seconds=chunk_seconds, left_seconds=left_seconds, right_seconds=right_seconds,
-            whole_seconds=whole_seconds,
-        )  # fmt: skip
-        given = read_ahead(recordings, self.sample_rate, keep=self.keep, on_error=on_error)
-        if hot_words is not None:
-            decoder = decoder or self.decoder()
-            given = (r._replace(hot_words=tuple(words)) for r, words in zip(given, hot_words, strict=True))
-        for heard in recognised(
-            given,
-            cut=lambda samples: self.cut(samples, chunks),
-            encode=lambda samples: self.encode(*self.features(*padded(samples, self.device))).encoded_BSC,
-            decode=lambda encoded_BSC, frames, own: self.decode(
-                encoded_BSC,
-                frames,
-                decoder=decoder,
-                hot_words=[recording.hot_words for recording in own] if decoder is not None else None,
-            ),
-            join=torch.cat,
-            decode_parts=lambda parts, recording: decode_parts(
-                parts, self.decoding(), decoder, self.pieces, hot_words=recording.hot_words
-            ),
-            batch_size=batch_size,
-            several=side_by_side if self.device.type == "cpu" else map,
-        ):
-            yield self._transcript(*heard)
+    def frames(self, samples: int) -> int:
+        """How many encoder frames there are of so many samples."""
+        return self.model.encoder.output_frames(self.feature_config.frames(samples))
 
     def pool(
         self,
@@ -255,27 +202,6 @@ class Recognizer(Listener):
     def _decoder(self) -> Decoder:
         options = DecoderOptions(max_symbols=self.max_symbols, precision=self.precision)
         return Decoder(self.model.decoder_weights(), options)
-
-    def cut(self, samples: int, chunks: ChunkOptions) -> list[AudioChunk]:
-        """So many samples of a recording, whole or in chunks with context on both sides."""
-        n_frames = self.model.encoder.output_frames(self.feature_config.frames(samples))
-        lengths = self.chunk_frames(chunks.chunk_seconds, chunks.left_seconds, chunks.right_seconds)
-        whole = chunks.whole_seconds / self.seconds_per_frame
-        return cut(samples, n_frames, lengths, whole=whole, samples_per_frame=self.samples_per_frame)
-
-    def chunk_frames(self, chunk_seconds: float, *context_seconds: float) -> list[int]:
-        """Encoder frames of a chunk, at least one, and of context, in whole chunks of attention."""
-        step = attention_step(self.model.encoder.cfg)
-        return whole_chunks(chunk_seconds, *context_seconds, seconds_per_frame=self.seconds_per_frame, step=step)
-
-    def _transcript(self, recording: Recording, hypothesis: PieceHypothesis, is_nan: bool) -> Transcript:
-        error = f"{recording.name}: {gives('NaN', self.precision)}" if is_nan else recording.failure
-        return transcript_of(recording, hypothesis, self.words, seconds_per_frame=self.seconds_per_frame, error=error)
-
-    def words(self, hypothesis: PieceHypothesis, recording: Recording) -> list[Word]:
-        """The words of a hypothesis with their times in the recording. A piece of no duration lasts a frame."""
-        sure = hypothesis.entropy_confidence if self.confidence == "entropy" else hypothesis.confidence
-        return words_in(hypothesis, sure, self.pieces, recording, seconds_per_frame=self.seconds_per_frame)
 
 
 def load(

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from common import config
-from common.data.loading import AudioBatch, loader
+from common.data.loading import loader
 from common.recognition.scoring import EvaluationError
-from common.recognition.training import check_labels, counted, micro_batches, weighted
+from common.recognition.training import WeightedBatch, check_labels, weighted
 from common.runs.run_directory import started
 from common.runs.seeds import mixed
 from common.training.course import course_in_epochs
@@ -61,9 +61,9 @@ def main(cfg: Config) -> Progress:
                 check_labels(run.train_set, run.pieces.encode, run.frames, cfg.features.sample_rate, run.world)
             batches = weighted(read, run.train_set, run.frames, has_transducer=bool(run.decoder))
             for epoch in loop.epochs():
-                for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):
-                    step = update(run, batch, weights_B)
-                    loop.did(step.losses_3, batch, amount=counted(batch, weights_B))
+                for batch in loop.steps(batches, len(run.epochs.batches(epoch))):
+                    step = update(run, batch)
+                    loop.did(step.losses_3, batch.audio, amount=batch.counted)
                     if loop.logs:
                         values = dict(zip(names, loop.means(), strict=True))
                         loop.log_training(values, learning_rate=step.learning_rate)
@@ -74,7 +74,7 @@ def main(cfg: Config) -> Progress:
         return run.state.progress
 
 
-def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
+def update(run: Run, batch: WeightedBatch) -> Step:
     """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, learner, progress = run.cfg, run.learner, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
@@ -85,8 +85,8 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
         run.model.encoder.cfg = replace(cfg.model.encoder, right_frames=drawn)
     if cfg.learns != "all":
         run.model.encoder.eval()  # its statistics stay, and it hears without dropout
-    losses, parts = [], micro_batches(batch, weights_B, cfg.grad_accumulation)
-    texts = [run.texts(part.batch) for part in parts]
+    losses, parts = [], batch.parts(cfg.grad_accumulation)
+    texts = [run.texts(part.audio) for part in parts]
     counts = [own.counted(part.weights_B, learns_prompt=cfg.loss.learns_prompt)
               for own, part in zip(texts, parts, strict=True) if own is not None]  # fmt: skip
     tokens: Tensor | float
@@ -95,7 +95,7 @@ def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
     if counts and run.world.size > 1:  # as if the batch were not split: each process has the mean over them
         tokens, labels = run.world.mean(torch.tensor([tokens, labels], device=run.world.device)).unbind()
     for i, part in enumerate(learner.each(parts)):
-        share = Share(len(part.batch.indices) / len(batch.indices), tokens, labels)
+        share = Share(len(part.weights_B) / len(batch.weights_B), tokens, labels)
         loss = objective(
             learner.parallel, run.model, run.log_mel, *part, cfg,
             epoch=progress.epoch, seed=seed + i, texts=texts[i], part=share,
@@ -153,8 +153,8 @@ def try_longest_batch(run: Run) -> None:
 def try_batch(run: Run, indices: list[int]) -> tuple[tuple[int, ...], float]:
     """Makes a step of some utterances; the shape of their samples, and the loss."""
     read = loader(run.train_set, [indices])
-    batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=bool(run.decoder)))
-    return tuple(batch.audio_BN.shape), update(run, batch, weights_B).losses_3[0].item()
+    batch = next(weighted(read, run.train_set, run.frames, has_transducer=bool(run.decoder)))
+    return tuple(batch.audio.audio_BN.shape), update(run, batch).losses_3[0].item()
 
 
 if __name__ == "__main__":

@@ -1,68 +1,49 @@
 """FastPitch for export: from symbols to mel spectrograms, as one graph or as two around the length that data decide.
 
-The graphs are plain: attention is matrix products, and what is predicted is replaced and edited by tensors alone. A
+The graphs are those of `FastPitch.infer`, but that attention is matrix products and every control a tensor. A
 runtime that wants its sizes beforehand (TensorRT) takes `encoder` and `decoder` and finds between them the symbol of
 every frame; all others take `whole`.
 
 Shapes: B utterances, L symbols, T frames, C channels, M mel bins.
 """
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from common import config
 from common.export import ExportGraph, encoded
-from common.lengths import inside
 from fastpitch.acoustic.aligner import symbol_of_frames
-from fastpitch.acoustic.harmonics import contour
 from fastpitch.acoustic.model import FastPitch
-from fastpitch.acoustic.transformer import MaskedAttention, Transformer, positions
+from fastpitch.acoustic.transformer import MaskedAttention
 from fastpitch.speaking.synthesizer import Synthesizer
 
 Part = Literal["whole", "encoder", "decoder"]
+OUTPUTS = ("conditioned_BLC", "symbol_frames_BL", "spoken_pitch_BL", "spoken_energy_BL")
+"""Of the encoder: symbols with pitch and energy added, the frames of each, and the pitch and energy that they have."""
 
 
-class Symbols(NamedTuple):
-    """Encoded symbols with pitch and energy added, the frames of each, and the pitch and energy that they have."""
+class PlainAttention(nn.Module):
+    """`MaskedAttention` in evaluation as products of matrices, with the weights of `attention`."""
 
-    conditioned_BLC: Tensor
-    symbol_frames_BL: Tensor
-    spoken_pitch_BL: Tensor
-    spoken_energy_BL: Tensor
-
-
-class PlainTransformer(nn.Module):
-    """`Transformer` in evaluation, with the weights of `transformer`."""
-
-    def __init__(self, transformer: Transformer):
+    def __init__(self, attention: MaskedAttention):
         super().__init__()
-        self.layers = transformer.layers
+        self.heads, self.query_key_value, self.out = attention.heads, attention.query_key_value, attention.out
 
     def forward(self, x_BTC: Tensor, inside_BT: Tensor) -> Tensor:
-        """x_BTC, whatever it holds in its padding, to as many outputs, zero in their padding."""
-        mask_BT1 = inside_BT[:, :, None].to(x_BTC.dtype)
-        x_BTC = (x_BTC + positions(x_BTC.shape[1], x_BTC.shape[2], x_BTC.device)) * mask_BT1
+        """As `MaskedAttention`'s."""
         # Far below any score, so that an utterance without a symbol looks at its padding evenly, not at nothing.
-        padding_B1T = (mask_BT1.mT - 1) * 1e4
-        for layer in self.layers:
-            attended_BTC = _attended(layer.attention, x_BTC, padding_B1T)  # type: ignore[arg-type]
-            x_BTC = layer.attention_norm(x_BTC + attended_BTC) * mask_BT1  # type: ignore[operator]
-            wide_BTC = F.relu(layer.widen(x_BTC)) * mask_BT1  # type: ignore[operator]
-            x_BTC = layer.convolution_norm(x_BTC + layer.narrow(wide_BTC)) * mask_BT1  # type: ignore[operator]
-        return x_BTC
-
-
-def _attended(attention: MaskedAttention, x_BTC: Tensor, padding_B1T: Tensor) -> Tensor:
-    parts = (part_BTC.chunk(attention.heads, 2) for part_BTC in attention.query_key_value(x_BTC).chunk(3, 2))
-    mixed = []
-    for query_BTC, key_BTC, value_BTC in zip(*parts, strict=True):
-        scores_BTT = (query_BTC * query_BTC.shape[2] ** -0.5) @ key_BTC.mT
-        mixed.append((scores_BTT + padding_B1T).softmax(2) @ value_BTC)
-    return attention.out(torch.cat(mixed, 2))
+        padding_B1T = (inside_BT[:, None].to(x_BTC.dtype) - 1) * 1e4
+        parts = (part_BTC.chunk(self.heads, 2) for part_BTC in self.query_key_value(x_BTC).chunk(3, 2))
+        mixed = []
+        for query_BTC, key_BTC, value_BTC in zip(*parts, strict=True):
+            scores_BTT = (query_BTC * query_BTC.shape[2] ** -0.5) @ key_BTC.mT
+            mixed.append((scores_BTT + padding_B1T).softmax(2) @ value_BTC)
+        return self.out(torch.cat(mixed, 2))
 
 
 class SymbolEncoder(nn.Module):
@@ -70,46 +51,12 @@ class SymbolEncoder(nn.Module):
 
     def __init__(self, model: FastPitch):
         super().__init__()
-        self.model, self.encoder = model, PlainTransformer(model.encoder)
+        self.model = model
 
-    def forward(
-        self,
-        tokens_BL: Tensor,
-        lengths_B: Tensor,
-        pace_BL: Tensor,
-        durations_BL: Tensor,
-        pitch_BL: Tensor,
-        pitch_scale_BL: Tensor,
-        pitch_shift_BL: Tensor,
-        energy_BL: Tensor | None = None,
-        energy_scale_BL: Tensor | float = 1.0,
-        energy_shift_BL: Tensor | float = 0.0,
-        speaker_B: Tensor | None = None,
-    ) -> Symbols:
-        """As `FastPitch.infer`, with a value for every symbol; durations, pitch and energy that are NaN are predicted.
-
-        Energy is for models that have it, the speaker for those of several.
-        """
-        model = self.model
-        is_symbol_BL = inside(lengths_B, tokens_BL.shape[1])
-        inside_BL = is_symbol_BL.to(pace_BL.dtype)
-        inside_BL1 = inside_BL[:, :, None]
-        voice_B1C = _voice(model, speaker_B)
-        x_BLC = self.encoder(model.symbols(tokens_BL) * inside_BL1 + voice_B1C, is_symbol_BL)
-        if model.config.speaker_conditions == "all":
-            x_BLC = (x_BLC + voice_B1C) * inside_BL1
-        predicted_BL = model.duration(x_BLC, inside_BL1).exp() - 1
-        predicted_BL = predicted_BL.clamp(min=0).clamp(max=model.config.max_duration)  # both at once do not convert
-        frames_BL = (_given_or(durations_BL, predicted_BL) * inside_BL / pace_BL + 0.5).long()
-        said_BL = _given_or(pitch_BL, model.pitch(x_BLC, inside_BL1)) * pitch_scale_BL + pitch_shift_BL
-        said_BL = said_BL * inside_BL
-        x_BLC = x_BLC + model.pitch_embedding(said_BL[:, :, None])
-        if model.energy is None or model.energy_embedding is None:
-            return Symbols(x_BLC, frames_BL, said_BL, torch.zeros_like(said_BL))
-        assert energy_BL is not None
-        loud_BL = _given_or(energy_BL, model.energy(x_BLC, inside_BL1)) * energy_scale_BL + energy_shift_BL
-        loud_BL = loud_BL * inside_BL
-        return Symbols(x_BLC + model.energy_embedding(loud_BL[:, :, None]), frames_BL, said_BL, loud_BL)
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """What OUTPUTS names; `inputs` as of `FastPitch.said_symbols`."""
+        said = self.model.said_symbols(*inputs)
+        return said.conditioned_BLC, said.symbol_frames_BL, said.pitch_BL, said.energy_BL
 
 
 class FrameDecoder(nn.Module):
@@ -117,78 +64,31 @@ class FrameDecoder(nn.Module):
 
     def __init__(self, model: FastPitch):
         super().__init__()
-        self.model, self.decoder = model, PlainTransformer(model.decoder)
+        self.model = model
 
     def forward(
         self,
         conditioned_BLC: Tensor,
         symbol_BT: Tensor,
         frames_B: Tensor,
-        speaker_B: Tensor | None = None,
+        speaker_B: Tensor | int = 0,
         symbol_frames_BL: Tensor | None = None,
         spoken_pitch_BL: Tensor | None = None,
     ) -> tuple[Tensor]:
-        """mel_BMT, zero in its padding, of the symbols that frames are of: symbol_BT, any in the padding.
-
-        Frames and pitch of symbols are for models that draw harmonics.
-        """
-        x_BTC = conditioned_BLC.gather(1, symbol_BT[:, :, None].expand(-1, -1, conditioned_BLC.shape[2]))
-        if self.model.config.speaker_conditions == "all":
-            x_BTC = x_BTC + _voice(self.model, speaker_B)
-        is_frame_BT = inside(frames_B, symbol_BT.shape[1])
-        hidden_BTC = self.decoder(x_BTC, is_frame_BT)
-        hertz_BT = None
-        if self.model.harmonics is not None:
-            assert symbol_frames_BL is not None
-            assert spoken_pitch_BL is not None
-            pitch_BT = contour(spoken_pitch_BL, symbol_frames_BL, symbol_BT)
-            hertz_BT = self.model.hertz(pitch_BT, 0 if speaker_B is None else speaker_B)
-        return (self.model.spoken(self.model.projected(hidden_BTC, is_frame_BT, hertz_BT)).mT,)
+        """mel_BMT; arguments as of `FastPitch.said_frames`."""
+        frames = conditioned_BLC, symbol_BT, frames_B, speaker_B, symbol_frames_BL, spoken_pitch_BL
+        return (self.model.said_frames(*frames).mT,)
 
 
-class Whole(nn.Module):
-    """Encoder and decoder, and between them the symbol of every frame."""
+class Speech(nn.Module):
+    """The encoder and, if there is one, the decoder, and between them the symbol of every frame."""
 
-    def __init__(self, model: FastPitch):
+    def __init__(self, encoder: SymbolEncoder, decoder: FrameDecoder | None):
         super().__init__()
-        self.encoder, self.decoder = SymbolEncoder(model), FrameDecoder(model)
+        self.encoder, self.decoder = encoder, decoder
 
     def forward(
         self,
-        tokens_BL: Tensor,
-        lengths_B: Tensor,
-        pace_BL: Tensor,
-        durations_BL: Tensor,
-        pitch_BL: Tensor,
-        pitch_scale_BL: Tensor,
-        pitch_shift_BL: Tensor,
-        energy_BL: Tensor | None = None,
-        energy_scale_BL: Tensor | float = 1.0,
-        energy_shift_BL: Tensor | float = 0.0,
-        speaker_B: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """mel_BMT, frames_B, and of every symbol its frames, pitch and energy; arguments as of `SymbolEncoder`."""
-        edits = pace_BL, durations_BL, pitch_BL, pitch_scale_BL, pitch_shift_BL
-        energy = energy_BL, energy_scale_BL, energy_shift_BL
-        symbols = self.encoder(tokens_BL, lengths_B, *edits, *energy, speaker_B)
-        ends_BL = symbols.symbol_frames_BL.cumsum(1)
-        frames_B = ends_BL[:, -1]
-        longest = frames_B.max().clamp(min=1).item()  # the one size that only the data know
-        torch._check(longest >= 1)
-        frame_T1 = torch.arange(longest, device=ends_BL.device)[:, None]
-        symbol_BT = (ends_BL[:, None] <= frame_T1).long().sum(2).clamp(max=tokens_BL.shape[1] - 1)
-        (mel_BMT,) = self.decoder(
-            symbols.conditioned_BLC, symbol_BT, frames_B, speaker_B, symbols.symbol_frames_BL, symbols.spoken_pitch_BL
-        )
-        return mel_BMT, frames_B, *symbols[1:]
-
-
-def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
-    """`tts`, on the CPU in float32, or a part of it."""
-    model, encoder = tts.model.eval(), SymbolEncoder(tts.model)
-    examples = [_example(model, lengths) for lengths in ((17, 11, 1), (40, 23), (1,), (5, 5, 5, 2))]
-
-    def whole(
         tokens_BL: Tensor,
         lengths_B: Tensor,
         pace_BL: Tensor,
@@ -201,52 +101,68 @@ def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
         energy_shift_BL: Tensor | float = 0.0,
         speaker_B: Tensor | int = 0,
     ) -> tuple[Tensor, ...]:
-        said = model.infer(
-            tokens_BL, lengths_B, pace_BL, speaker_B, durations_BL, pitch_BL, energy_BL,
-            pitch_scale=pitch_scale_BL, pitch_shift=pitch_shift_BL,
-            energy_scale=energy_scale_BL, energy_shift=energy_shift_BL,
-        )  # fmt: skip
-        return said.mel_BMT, said.frames_B, said.symbol_frames_BT, said.pitch_BT, said.energy_BT
+        """What OUTPUTS names, or mel_BMT, frames_B, and of every symbol its frames, pitch and energy.
 
-    def of_symbols(**inputs: Tensor) -> tuple[Tensor, ...]:
-        return encoder(**inputs).conditioned_BLC, *whole(**inputs)[2:]
+        Arguments are as of `FastPitch.infer`, with a value for every symbol; durations, pitch and energy that are NaN
+        are predicted. Energy is for models that have it, the speaker for those of several.
+        """
+        edits = pace_BL, durations_BL, pitch_BL, pitch_scale_BL, pitch_shift_BL
+        energy = energy_BL, energy_scale_BL, energy_shift_BL
+        symbols = self.encoder(tokens_BL, lengths_B, *edits, *energy, speaker_B)
+        if self.decoder is None:
+            return symbols
+        conditioned_BLC, counts_BL, spoken_pitch_BL, _ = symbols
+        ends_BL = counts_BL.cumsum(1)
+        frames_B = ends_BL[:, -1]
+        longest = frames_B.max().clamp(min=1).item()  # the one size that only the data know
+        torch._check(longest >= 1)
+        frame_T1 = torch.arange(longest, device=ends_BL.device)[:, None]
+        symbol_BT = (ends_BL[:, None] <= frame_T1).long().sum(2).clamp(max=tokens_BL.shape[1] - 1)
+        (mel_BMT,) = self.decoder(conditioned_BLC, symbol_BT, frames_B, speaker_B, counts_BL, spoken_pitch_BL)
+        return mel_BMT, frames_B, *symbols[1:]
 
-    def of_frames(
-        conditioned_BLC: Tensor,
-        symbol_BT: Tensor,
-        frames_B: Tensor,
-        speaker_B: Tensor | int = 0,
-        symbol_frames_BL: Tensor | None = None,
-        spoken_pitch_BL: Tensor | None = None,
-    ) -> tuple[Tensor]:
-        voice_B1C, hertz_BT = model.voice(speaker_B, len(frames_B)), None
-        if symbol_frames_BL is not None and spoken_pitch_BL is not None:
-            hertz_BT = model.hertz(contour(spoken_pitch_BL, symbol_frames_BL, symbol_BT), speaker_B)
-        return (model.spoken(model.decoded(conditioned_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT)).mT,)
 
-    of_each = {name: {0: "B", 1: "L"} if name.endswith("_BL") else {0: "B"} for name in examples[0]}
+def graph(tts: Synthesizer, part: Part = "whole") -> ExportGraph:
+    """`tts`, on the CPU in float32, or a part of it."""
+    model = tts.model.eval()
+    examples = [_example(model, lengths) for lengths in ((17, 11, 1), (40, 23), (1,), (5, 5, 5, 2))]
     if part == "decoder":
-        examples = [_decoder_example(encoder, example) for example in examples]
-        of_each = {name: {0: "B"} for name in examples[0]}
-        of_each |= {"conditioned_BLC": {0: "B", 1: "L"}, "symbol_BT": {0: "B", 1: "T"}}
-        of_each |= {name: {0: "B", 1: "L"} for name in examples[0] if name.endswith("_BL")}
-    parts: dict[Part, tuple[nn.Module, Callable[..., Sequence[Tensor]], tuple[str, ...]]] = {
-        "whole": (Whole(model), whole, ("mel_BMT", "frames_B", *Symbols._fields[1:])),
-        "encoder": (encoder, of_symbols, Symbols._fields),
-        "decoder": (FrameDecoder(model), of_frames, ("mel_BMT",)),
-    }
-    module, reference, outputs = parts[part]
+        examples = [_decoder_example(model, example) for example in examples]
+    axes = {"B": {0: "B"}, "BL": {0: "B", 1: "L"}, "BLC": {0: "B", 1: "L"}, "BT": {0: "B", 1: "T"}}
     return ExportGraph(
-        module=module,
-        reference=reference,
+        module=_module(part, lambda: _plain(model)),
+        reference=_module(part, lambda: model) if part != "whole" else partial(_inferred, model),
         inputs=examples[0],
-        axes=of_each,
-        outputs=outputs,
+        axes={name: axes[name.rpartition("_")[2]] for name in examples[0]},
+        outputs={"whole": ("mel_BMT", "frames_B", *OUTPUTS[1:]), "encoder": OUTPUTS, "decoder": ("mel_BMT",)}[part],
         checks=examples[1:],
         tolerance=5e-5,
         metadata=_metadata(tts, part),
         full_precision=("encoder",),  # durations are whole frames: rounded otherwise, all that follows is shifted
     )
+
+
+def _module(part: Part, model: Callable[[], FastPitch]) -> nn.Module:
+    if part == "decoder":
+        return FrameDecoder(model())
+    return Speech(SymbolEncoder(model()), FrameDecoder(model()) if part == "whole" else None)
+
+
+def _plain(model: FastPitch) -> FastPitch:
+    """A copy whose attention is plain: one for each part, whose nodes are told apart by their scopes."""
+    own = copy.deepcopy(model)
+    for transformer in (own.encoder, own.decoder):
+        for layer in transformer.layers:
+            layer.attention = PlainAttention(layer.attention)  # type: ignore[arg-type]
+    return own
+
+
+def _inferred(model: FastPitch, *, speaker_B: Tensor | int = 0, **inputs: Tensor) -> tuple[Tensor, ...]:
+    """What the model itself says of the inputs of `Speech`."""
+    names = {"tokens": "tokens_BT", "durations": "durations_BT", "pitch": "pitch_BT", "energy": "energy_BT"}
+    given = {name.removesuffix("_BL"): value for name, value in inputs.items()}
+    said = model.infer(speaker=speaker_B, **{names.get(name, name): value for name, value in given.items()})
+    return said.mel_BMT, said.frames_B, said.symbol_frames_BT, said.pitch_BT, said.energy_BT
 
 
 def _metadata(tts: Synthesizer, part: Part) -> dict[str, str]:
@@ -260,6 +176,7 @@ def _metadata(tts: Synthesizer, part: Part) -> dict[str, str]:
         features=config.to_dict(features),
         text=config.to_dict(tts.text.config),
         symbols=tts.text.symbols,
+        learned=list(tts.text.learned),
         voices=[list(voice) for voice in tts.voices()],
         configuration=config.to_dict(model.config),
     )
@@ -294,25 +211,14 @@ def _example(model: FastPitch, lengths: Sequence[int]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def _decoder_example(encoder: SymbolEncoder, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    conditioned_BLC, counts_BL, pitch_BL, _ = encoder(**example)
+def _decoder_example(model: FastPitch, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    conditioned_BLC, counts_BL, pitch_BL, _ = Speech(SymbolEncoder(model), None)(**example)
     frames_B = counts_BL.sum(1)
     symbol_BT = symbol_of_frames(counts_BL, int(frames_B.max()) + 1)
     inputs = {"conditioned_BLC": conditioned_BLC, "symbol_BT": symbol_BT, "frames_B": frames_B}
-    has = encoder.model.config
+    has = model.config
     if has.speakers > 1 and (has.harmonics or has.speaker_conditions == "all"):
         inputs["speaker_B"] = example["speaker_B"]
     if has.harmonics:
         inputs |= {"symbol_frames_BL": counts_BL, "spoken_pitch_BL": pitch_BL}
     return inputs
-
-
-def _voice(model: FastPitch, speaker_B: Tensor | None) -> Tensor | float:
-    """[B, 1, C] the embedding of the speakers; 0 where there is only one."""
-    if model.speakers is None or speaker_B is None:
-        return 0.0
-    return model.config.speaker_weight * model.speakers(speaker_B)[:, None]
-
-
-def _given_or(given_BL: Tensor, predicted_BL: Tensor) -> Tensor:
-    return torch.where(given_BL.isnan(), predicted_BL, given_BL)

@@ -42,7 +42,8 @@ from fastpitch.speaking import report, sound, times
 from fastpitch.speaking.delivery import DeliveryConfig, LoudnessError, Stream, delivered
 from fastpitch.speaking.report_page import Line
 from fastpitch.speaking.runtime import Mode, accelerate, accelerate_vocoder
-from fastpitch.speaking.synthesizer import Spoken, SpokenSentence, SynthesisError, Synthesizer, load
+from fastpitch.speaking.sentences import SpokenSentence, SynthesisError
+from fastpitch.speaking.synthesizer import Spoken, Synthesizer, load
 from fastpitch.speaking.times import TimesFormat
 from fastpitch.speaking.voicing import Voice, VoicingConfig
 from fastpitch.vocoders.vocoder import VocoderError, load_vocoder
@@ -349,7 +350,7 @@ def _model(cfg: InferenceConfig) -> Synthesizer | None:
     names = ("p_arpabet", "lexicon", "readings", "unknown_characters")
     reading = {name: getattr(cfg, name) for name in names if getattr(cfg, name) is not None}
     try:
-        tts.text = TextProcessor(replace(tts.text.config, **reading))
+        tts.text = TextProcessor(replace(tts.text.config, **reading), learned=tts.text.learned)
         if tts.text.config.lexicon is not None:
             pronounce.read_lexicon(tts.text.config.lexicon)
         if tts.text.config.readings is not None:

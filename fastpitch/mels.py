@@ -20,6 +20,7 @@ from common.data.manifest import ManifestError, Utterance
 from common.devices import distributed
 from common.devices.precision import Precision, autocast
 from common.features import LogMel
+from common.files.atomic import written_whole
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch import voices
@@ -110,11 +111,8 @@ def _write(model: FastPitch, batch: ClipBatch, log_mel: LogMel, cfg: MelsConfig,
         said = model(batch.tokens_BL, batch.lengths_B, targets, batch.speaker_B)
     mel_BTM = refined(said.mel_BTM, said.refined_BTK)
     for name, mel_TM, frames in zip(batch.ids, mel_BTM.float().cpu(), batch.frames_B.tolist(), strict=True):
-        path = _path(cfg, name)
-        unfinished = path.with_name(f".{path.name}")
-        with unfinished.open("wb") as file:
+        with written_whole(_path(cfg, name), is_flushed=False) as file:
             np.save(file, mel_TM[:frames].T.contiguous().numpy())
-        unfinished.replace(path)
 
 
 def _path(cfg: MelsConfig, name: str) -> Path:

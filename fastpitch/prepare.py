@@ -13,20 +13,17 @@ make the exit status 1; all others are prepared nevertheless.
 """
 
 import json
-import multiprocessing
 import os
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, Dataset
 from tyro.conf import Positional, arg
 
 from common import config
@@ -35,6 +32,7 @@ from common.config import ConfigError
 from common.data.manifest import ManifestError, Utterance, read_manifest, write_jsonl
 from common.features import TTS, LogMel, LogMelConfig
 from common.files.json_text import parsed
+from common.interruption import leave_group
 from common.recognition.output.writing import tell
 from fastpitch.acoustic.pitch import PitchConfig, PitchStatistics, extract_pitch, pitch_statistics
 from fastpitch.acoustic.training.data import ClipError, prepared_path, read_tensor, write_tensor
@@ -90,13 +88,12 @@ def main(cfg: PrepareConfig) -> int:
     _check_settings(cfg)
     usable: list[Utterance] = []
     voiced: dict[str, list[np.ndarray]] = {}
-    with _results(utterances, cfg) as results:
-        for utterance, result in zip(utterances, results, strict=True):
-            if result.problem:
-                problems.append(f"utterance {utterance.id}: {result.problem}")
-                continue
-            usable.append(utterance)
-            voiced.setdefault(utterance.speaker, []).append(result.pitch)
+    for utterance, result in zip(utterances, results(utterances, cfg), strict=True):
+        if result.problem:
+            problems.append(f"utterance {utterance.id}: {result.problem}")
+            continue
+        usable.append(utterance)
+        voiced.setdefault(utterance.speaker, []).append(result.pitch)
     if usable:
         write_jsonl(cfg.output / "manifest.jsonl", usable)
         hours = sum(utterance.seconds for utterance in usable) / 3600
@@ -177,46 +174,34 @@ def _kept(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     return values.numpy() if tuple(values.shape) == shape and bool(values.isfinite().all()) else None
 
 
-@contextmanager
-def _results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterator[Iterable[PreparedClip]]:
-    """What became of every clip, in order; the bar shows clips, the rate and the time left.
+class PreparedClips(Dataset[PreparedClip]):
+    """Clips that are prepared when they are asked for."""
 
-    Where it ends early, clips that are not begun yet are not waited for.
-    """
+    def __init__(self, utterances: Sequence[Utterance], cfg: PrepareConfig):
+        self.utterances, self.cfg = utterances, cfg
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.utterances)
+
+    def __getitem__(self, index: int) -> PreparedClip:
+        """What becomes of one."""
+        return prepare(self.utterances[index], self.cfg, _processor(self.cfg.text))
+
+
+_processor = cache(TextProcessor)  # one in each process
+
+
+def results(utterances: Sequence[Utterance], cfg: PrepareConfig) -> Iterable[PreparedClip]:
+    """What became of every clip, in order; the bar shows clips, the rate and the time left."""
     from tqdm import tqdm
 
     workers = min(cfg.workers or os.cpu_count() or 1, len(utterances))
-    bar = partial(tqdm, total=len(utterances), unit=" clips", file=sys.stderr, disable=None)
-    if workers <= 1:
-        text = TextProcessor(cfg.text)
-        yield bar(prepare(utterance, cfg, text) for utterance in utterances)
-        return
-    pool = ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(cfg,))
-    try:
-        yield bar(pool.map(_prepare_in_worker, utterances, chunksize=8))
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_worker: dict[str, Any] = {}  # of a worker process: what is the same for all its clips
-
-
-def _begin_worker(cfg: PrepareConfig) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
-    _worker.update(cfg=cfg, text=TextProcessor(cfg.text))
-
-
-def _end_with_parent() -> None:
-    """A worker of a pool whose owner was killed would wait for work forever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _prepare_in_worker(utterance: Utterance) -> PreparedClip:
-    return prepare(utterance, _worker["cfg"], _worker["text"])
+    clips = DataLoader(
+        PreparedClips(utterances, cfg), batch_size=None, collate_fn=PreparedClip._make,
+        num_workers=workers if workers > 1 else 0, worker_init_fn=leave_group,
+    )  # fmt: skip
+    return tqdm(clips, total=len(utterances), unit=" clips", file=sys.stderr, disable=None)
 
 
 def _check_settings(cfg: PrepareConfig) -> None:

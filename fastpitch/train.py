@@ -100,6 +100,7 @@ def update(run: Run, batch: ClipBatch) -> Step:
             numbers += [each.detach() / cfg.grad_accumulation for each in challenge]
         learner.backward(value * share)
         losses.append(torch.stack(numbers) * share)
+    run.model.note_symbols()
     learner.finish(progress)
     losses_K = torch.stack(losses).sum(0)
     if run.adversary is not None:

@@ -29,8 +29,9 @@ from common import benchmark, config
 from common.audio import waveform
 from common.benchmark import USUAL, Timings, TimingSettings
 from common.config import ConfigError
-from common.convolution import FusedConvolution, native
+from common.convolution import native
 from common.convolution.native import Instructions, PackedConvolution
+from common.convolution.operator import FusedConvolution
 from common.convolution.products import left_to_torch
 from common.data.loading import loader
 from common.data.manifest import Utterance, write_jsonl
@@ -40,14 +41,15 @@ from common.devices.graphs import GraphRunner
 from common.devices.host_copy import HostCopy
 from common.devices.precision import DTYPES, InferencePrecision, Precision, cast_for_inference, float32_math
 from common.features import LogMel
+from common.recognition.training import WeightedBatch
 from common.runs.checkpoint import CheckpointError
 from common.runs.logging import RunLogger
 from common.runs.run_directory import RunDirectory
 from common.training.state import TrainingError
+from jasper.checkpoints.reading import read_model
 from jasper.config import Config
 from jasper.network.fused import fuse
 from jasper.network.model import Jasper, JasperOutput
-from jasper.recognizer import load_model
 from jasper.train import update
 from jasper.training.run import NAME, Run
 
@@ -178,11 +180,11 @@ def _time_training(cfg: BenchmarkConfig, world: World, folder: Path, seconds: fl
     with closing(RunLogger(folder, enabled=False)) as log:
         run = Run(cfg, RunDirectory(folder, NAME, world, log, None))
     batch = next(iter(loader(run.train_set, [list(range(cfg.batch_size))], workers=0)))
-    weights_B = torch.ones(cfg.batch_size)
+    weighted = WeightedBatch(batch, torch.ones(cfg.batch_size))
     losses: list[HostCopy] = []
 
     def step() -> None:
-        losses.append(HostCopy(world.mean(update(run, batch, weights_B).loss_1)))
+        losses.append(HostCopy(world.mean(update(run, weighted).loss_1)))
 
     def published() -> None:
         with left_to_torch():
@@ -230,7 +232,8 @@ def _training_run(
 def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
     """The model of the checkpoint, or of the configuration with random weights, and the configuration it has."""
     if cfg.checkpoint is not None:
-        model, own = load_model(cfg.checkpoint)
+        model, imported = read_model(cfg.checkpoint)
+        own = imported.config
         return model, replace(cfg, model=own.model, features=own.features, name=cfg.name or cfg.checkpoint.stem)
     torch.manual_seed(cfg.seed)
     return Jasper(cfg.model, cfg.features.mel_bins).eval(), cfg

@@ -18,11 +18,8 @@ from tyro.conf import Positional, arg
 from common import config
 from common.devices import distributed
 from common.devices.fastest import Choice
-from common.recognition.output import sharding
-from common.recognition.output.writing import tell
 from common.recognition.transcribing import TranscriptionConfig, status, write_all
 from common.runs.checkpoint import CheckpointError
-from jasper import data
 from jasper.config import Config
 from jasper.recognizer import CHUNK_SECONDS, load
 
@@ -56,16 +53,12 @@ class InferenceConfig(TranscriptionConfig):
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
-    if cfg.merge:
-        return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
         found = cfg.find(cfg.config, folder=cfg.save_logits)
         if found is None:
             return 0
         own = config.load(Config, cfg.config) if cfg.config is not None else None
         asr = load(cfg.model, device=str(world.device), precision=cfg.precision, ema=cfg.ema, configuration=own)
-        for assumption in asr.assumed if world.is_main else ():
-            tell(assumption)
         heard = asr.stream(
             cfg.sources(found, world),
             batch_size=cfg.batch_size,
@@ -75,10 +68,10 @@ def main(cfg: InferenceConfig) -> int:
             keep_log_probs=cfg.save_logits is not None,
         )
         written = write_all(
-            found, heard, cfg, world, spelled=data.spelling_of(asr.config), save_logits=cfg.save_logits,
+            found, heard, cfg, world, spelled=asr.spelling(), assumed=asr.assumed, save_logits=cfg.save_logits,
             labels=asr.vocabulary.labels,
         )  # fmt: skip
-        return status(found, sum(bool(transcript.error) for transcript in written), world)
+        return status(found, written, world)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
 from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Source, read_ahead
-from common.runs import checkpoint
+from common.text.language import Language, Spelling
 from common.threads import cores
 from jasper import data
 from jasper.checkpoints import reading
@@ -82,6 +82,11 @@ class Recognizer(SpeechRecognizer):
     def chunk_seconds(self) -> float:
         """Longest stretch, in seconds, that the network hears at once."""
         return CHUNK_SECONDS
+
+    def spelling(self, language: Language | None = None) -> Spelling:
+        """What writes texts as the model's are written, by default in its language."""
+        own = self.config.data
+        return data.spelling_of(replace(self.config, data=replace(own, language=language or own.language)))
 
     @property
     def samples_per_frame(self) -> int:
@@ -182,35 +187,17 @@ def load(
     weights, and ConfigError for int8 where there is none (`cast_for_inference`).
     """
     chosen = distributed.pick_device(device)
-    model, cfg, known = _loaded(path, ema=ema, configuration=configuration)
+    model, imported = reading.read_model(path, ema=ema, configuration=configuration)
+    cfg, step = imported.config, "" if imported.step is None else f", step {imported.step:,}"
+    is_averaged = imported.ema is not None and ema is not False
+    origin = f"{path}{step}, {'averaged' if is_averaged else 'raw'} weights"
     if noise_floor is not None:
         cfg = replace(cfg, features=replace(cfg.features, noise_floor=noise_floor))
+
+    def build(tried: InferencePrecision, network: Jasper) -> Recognizer:
+        return Recognizer(network, cfg, device=chosen, precision=tried, assumed=imported.assumed, origin=origin)
+
     if precision == "auto":
         sound_N = voice_like(cfg.features.sample_rate)
-        return fastest(
-            lambda tried: Recognizer(copy.deepcopy(model), cfg, device=chosen, precision=tried, **known),
-            lambda asr: asr.log_probs([sound_N]),
-            chosen,
-        )
-    return Recognizer(model, cfg, device=chosen, precision=precision, **known)
-
-
-def load_model(path: str | Path, *, ema: bool | None = None) -> tuple[Jasper, Config]:
-    """The bare model saved at `path`, on the CPU in evaluation mode, and its configuration; as `load` otherwise."""
-    model, cfg, _ = _loaded(path, ema=ema)
-    return model, cfg
-
-
-def _loaded(
-    path: str | Path, *, ema: bool | None, configuration: Config | None = None
-) -> tuple[Jasper, Config, dict[str, Any]]:
-    """The model, its configuration, and what a Recognizer tells of where it comes from."""
-    imported = reading.read(path, configuration=configuration)
-    cfg, weights = imported.config, imported.chosen(ema, path)
-    step = "" if imported.step is None else f", step {imported.step:,}"
-    origin = f"{path}{step}, {'raw' if weights is imported.weights else 'averaged'} weights"
-    with checkpoint.usable(path):
-        with checkpoint.unfilled():
-            model = Jasper(cfg.model, cfg.features.mel_bins)
-        checkpoint.fill(model, weights, path)
-    return model.eval(), cfg, {"assumed": imported.assumed, "origin": origin}
+        return fastest(lambda tried: build(tried, copy.deepcopy(model)), lambda asr: asr.log_probs([sound_N]), chosen)
+    return build(precision, model)

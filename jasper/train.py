@@ -19,7 +19,7 @@ from common.data.loading import AudioBatch, loader
 from common.devices.precision import autocast
 from common.features import LogMel
 from common.recognition.metrics import word_errors
-from common.recognition.training import MicroBatch, check_labels, counted, log_prediction, micro_batches, weighted
+from common.recognition.training import WeightedBatch, check_labels, log_prediction, weighted
 from common.runs.run_directory import started
 from common.runs.seeds import mixed
 from common.training.course import course_in_epochs
@@ -61,9 +61,9 @@ def main(cfg: Config) -> Progress:
             read = loader(run.train_set, loop.plans(run.epochs.batches), workers=cfg.data.workers)
             batches = weighted(read, run.train_set, run.frames, has_transducer=False)
             for epoch in loop.epochs():
-                for batch, weights_B in loop.steps(batches, len(run.epochs.batches(epoch))):
-                    step = update(run, batch, weights_B)
-                    loop.did(step.loss_1, batch, amount=counted(batch, weights_B))
+                for batch in loop.steps(batches, len(run.epochs.batches(epoch))):
+                    step = update(run, batch)
+                    loop.did(step.loss_1, batch.audio, amount=batch.counted)
                     if loop.logs:
                         log_training(run, loop, step)
                     if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
@@ -75,23 +75,22 @@ def main(cfg: Config) -> Progress:
         return run.state.progress
 
 
-def update(run: Run, batch: AudioBatch, weights_B: Tensor) -> Step:
+def update(run: Run, batch: WeightedBatch) -> Step:
     """One optimiser step, in cfg.grad_accumulation micro-batches; exchanges gradients once."""
     cfg, learner, progress = run.cfg, run.learner, run.state.progress
     seed = mixed(cfg.seed, progress.step, run.world.rank)
     rate = run.epochs.learning_rate(progress.step)
     learner.begin(rate, run.log_mel, seed=seed)
-    parts = micro_batches(batch, weights_B, cfg.grad_accumulation)
     losses = []
-    for i, part in enumerate(learner.each(parts)):
+    for i, part in enumerate(learner.each(batch.parts(cfg.grad_accumulation))):
         loss = ctc_objective(
             learner.parallel, run.log_mel, part, cfg,
-            batch_size=len(batch.indices), seed=seed + i, blank=run.vocabulary.blank,
+            batch_size=len(batch.weights_B), seed=seed + i, blank=run.vocabulary.blank,
         )  # fmt: skip
         learner.backward(loss.value)
         losses.append(loss.value.detach())
     learner.finish(progress)
-    return Step(torch.stack(losses).sum()[None], part.batch, loss.log_probs_BSV, loss.frames_B, rate)
+    return Step(torch.stack(losses).sum()[None], part.audio, loss.log_probs_BSV, loss.frames_B, rate)
 
 
 class Loss(NamedTuple):
@@ -103,14 +102,14 @@ class Loss(NamedTuple):
 
 
 def ctc_objective(
-    network: nn.Module, log_mel: LogMel, part: MicroBatch, cfg: Config, *, batch_size: int, seed: int, blank: int
+    network: nn.Module, log_mel: LogMel, part: WeightedBatch, cfg: Config, *, batch_size: int, seed: int, blank: int
 ) -> Loss:
     """CTC loss summed over the micro-batch and divided by the size of the whole batch, as published.
 
     Features are computed and augmented on the device of `log_mel`; `seed` determines the augmentation.
     """
     device = log_mel.window.device
-    batch, weights_B = part.batch.to(device), part.weights_B.to(device, non_blocking=True)
+    batch, weights_B = part.audio.to(device), part.weights_B.to(device, non_blocking=True)
     audio_BN = batch.audio_BN
     if cfg.data.pad_to_max:
         longest = round(cfg.data.max_seconds * cfg.features.sample_rate)
@@ -180,8 +179,8 @@ def try_longest_batch(run: Run) -> None:
 def try_batch(run: Run, indices: list[int]) -> tuple[tuple[int, ...], float]:
     """Makes a step of some utterances; the shape of their samples, and the loss."""
     batches = weighted(loader(run.train_set, [indices]), run.train_set, run.frames, has_transducer=False)
-    batch, weights_B = next(batches)
-    return tuple(batch.audio_BN.shape), update(run, batch, weights_B).loss_1.item()
+    batch = next(batches)
+    return tuple(batch.audio.audio_BN.shape), update(run, batch).loss_1.item()
 
 
 if __name__ == "__main__":

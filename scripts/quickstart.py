@@ -6,14 +6,12 @@ not. An interrupted run goes on where it stopped; a finished one is shown again.
 """
 
 import os
-import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from common import config
-from common.config import ConfigError
 from common.data.manifest import Utterance
 from common.data.synthetic import SyntheticConfig, build_librispeech
 from common.data.texts.sentences import Language
@@ -137,9 +135,12 @@ def configuration(cfg: Quickstart, corpus: Path) -> "Config":
 
 def trained(run: "Config", *, fresh: bool) -> bool:
     """Trains what is left to train; whether all is trained then. Raises ConfigError at a run of other settings."""
-    from jasper import train
+    from quickstart_together import needs_training
 
-    if not needs_training(run, fresh=fresh):
+    from jasper import train
+    from jasper.training.run import NAME
+
+    if not needs_training(run, NAME, fresh=fresh):
         return True
     progress = train.main(run)
     if progress.epoch < run.epochs:
@@ -155,33 +156,17 @@ def all_trained(run: "Config", runs: "Runs", *, fresh: bool) -> bool:
     """
     import quickstart_voice as voice
     import torch
-    from quickstart_together import TrainingJob, train_together
+    from quickstart_together import TrainingJob, needs_training, train_together
 
     from jasper import train
+    from jasper.training.run import NAME
 
     left = voice.left_to_train(runs, fresh=fresh)
-    if needs_training(run, fresh=fresh):
+    if needs_training(run, NAME, fresh=fresh):
         log = run.output_dir / "terminal.log"
         left.insert(0, TrainingJob("recogniser", train.main, run, log, run.epochs, share=0.44))
     if left and not train_together(left, cores=torch.get_num_threads()):
         print("stopped; the same command goes on from there")
-        return False
-    return True
-
-
-def needs_training(run: "Config", *, fresh: bool) -> bool:
-    """Whether there is something to train; `fresh` deletes the run. Raises ConfigError at a run of other settings."""
-    from common.runs import checkpoint
-    from jasper.training.run import NAME
-
-    folder = run.output_dir
-    if fresh and (folder / "nvlog.json").is_file():
-        shutil.rmtree(folder)
-    saved, _ = checkpoint.load_newest(folder, NAME)
-    if saved is not None and saved["config"] != config.to_dict(run):
-        raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
-    if saved is not None and saved["progress"]["epoch"] >= run.epochs:
-        print(f"{folder}: trained before ({run.epochs} epochs); --fresh trains it anew")
         return False
     return True
 

@@ -89,6 +89,26 @@ def train_together(trainings: Sequence[TrainingJob], *, cores: int) -> bool:
     return not signals.count
 
 
+def needs_training(run: Any, name: str, *, fresh: bool) -> bool:
+    """Whether there is something to train of the run `run`, whose checkpoints begin with `name`; `fresh` deletes it.
+
+    Raises ConfigError at a run of other settings.
+    """
+    from common import config
+    from common.runs import checkpoint
+
+    folder = run.output_dir
+    if fresh and (folder / "nvlog.json").is_file():
+        shutil.rmtree(folder)
+    saved, _ = checkpoint.load_newest(folder, name)
+    if saved is not None and saved["config"] != config.to_dict(run):
+        raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
+    if saved is not None and saved["progress"]["epoch"] >= run.epochs:
+        print(f"{folder}: trained before ({run.epochs} epochs); --fresh trains it anew")
+        return False
+    return True
+
+
 def threads_of(training: TrainingJob, cores: int) -> int:
     """Threads of a training: its share of the machine's cores, rounded down, and at least one."""
     return max(1, int(cores * training.share))

@@ -4,20 +4,18 @@ FastPitch (text to mel frames) and a light vocoder (mel frames to sound) learn f
 nothing of each other, so they are trained at the same time, and beside the recogniser.
 """
 
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from quickstart_together import TrainingJob
+from quickstart_together import TrainingJob, needs_training
 
 import fastpitch
 from common import config
 from common.audio import waveform
-from common.config import ConfigError
 from common.data.synthetic import SyntheticConfig, build_ljspeech
-from common.data.texts.sentences import Language, sentences
+from common.data.texts.sentences import Language, printed, sentences
 from common.recognition.metrics import ErrorCount, character_errors
 from common.runs import checkpoint
 from common.runs.report_page import Number
@@ -48,11 +46,6 @@ class Runs(NamedTuple):
 
     acoustic: AcousticConfig
     vocoder: HifiganRun
-
-    @property
-    def folders(self) -> tuple[Path, Path]:
-        """Their run directories."""
-        return self.acoustic.output_dir, self.vocoder.output_dir
 
 
 class JudgedSentence(NamedTuple):
@@ -97,27 +90,15 @@ def configurations(run_dir: Path, name: str, corpus: Path, size: Size, language:
 
 def left_to_train(runs: Runs, *, fresh: bool) -> list[TrainingJob]:
     """What of the voice is not trained yet; fresh ones are deleted. Raises ConfigError at runs of other settings."""
-    for folder in runs.folders:
-        if fresh and (folder / "nvlog.json").is_file():
-            shutil.rmtree(folder)
     acoustic, vocoder = runs
     left = []
-    if not _is_trained(acoustic, acoustic_run.NAME):
+    if needs_training(acoustic, acoustic_run.NAME, fresh=fresh):
         log = acoustic.output_dir / "terminal.log"
         left.append(TrainingJob("FastPitch", train.main, acoustic, log, acoustic.epochs, share=0.43))
-    if not _is_trained(vocoder, name_of(vocoder)):
+    if needs_training(vocoder, name_of(vocoder), fresh=fresh):
         log = vocoder.output_dir / "terminal.log"
         left.append(TrainingJob("vocoder", vocoder_train.main, vocoder, log, vocoder.epochs, share=0.13))
-    if not left:
-        print(f"{' and '.join(map(str, runs.folders))}: trained before; --fresh trains them anew")
     return left
-
-
-def _is_trained(run: AcousticConfig | HifiganRun, name: str) -> bool:
-    saved, _ = checkpoint.load_newest(run.output_dir, name)
-    if saved is not None and saved["config"] != config.to_dict(run):
-        raise ConfigError(f"{run.output_dir}: a run with other settings; --fresh trains anew in its place")
-    return saved is not None and saved["progress"]["epoch"] >= run.epochs
 
 
 def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -> HeardSentences:
@@ -128,10 +109,11 @@ def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -
     folder = runs.acoustic.output_dir / "spoken"
     folder.mkdir(exist_ok=True)
     start = time.perf_counter()
-    spoken = list(tts.speak([tts.plan(text) for text in texts], voice))
+    written = [printed(text, language) for text in texts]
+    spoken = list(tts.speak([tts.plan(text) for text in written], voice))
     took = time.perf_counter() - start
     paths = [folder / f"{number:02d}.wav" for number in range(1, len(texts) + 1)]
-    said = [_heard(*each, asr) for each in zip(paths, texts, spoken, strict=True)]
+    said = [_heard(*each, asr) for each in zip(paths, written, spoken, strict=True)]
     return HeardSentences(said, character_errors(texts, [each.heard for each in said]), took)
 
 

@@ -156,7 +156,7 @@ def s3(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Faults]:
     behind.start()
     server = _Server(("127.0.0.1", 0), _Proxy)
     server.faults, server.behind = Faults(), behind.get_host_and_port()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     bucket = f"corpus-{server.server_address[1]}"  # moto has one memory for all servers of a process
     server.faults.url = f"s3://{bucket}"
     endpoint = f"http://127.0.0.1:{server.server_address[1]}"
@@ -184,7 +184,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Faults]:
     server = _Server(("127.0.0.1", 0), _Hub)
     server.faults, server.folder = Faults(), folder
     server.faults.url, server.faults.statuses = "hf://datasets/me/corpus", (500, 429)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     for name, value in (("ENDPOINT", endpoint), ("HUGGINGFACE_CO_URL_TEMPLATE",

@@ -14,7 +14,6 @@ Shapes: B utterances, F mel bands, T feature frames.
 """
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,15 +26,15 @@ import torch
 from torch import Tensor, nn
 
 from common import benchmark, config
-from common.benchmark import RESULTS, USUAL
+from common.benchmark import USUAL, TimingSettings
 from common.devices.precision import cast_for_inference
 from common.export import ExportGraph, samples_example
 from common.runs.checkpoint import CheckpointError
 from jasper import export
+from jasper.checkpoints.reading import read_model
 from jasper.config import Config
 from jasper.network.fused import fuse
 from jasper.network.model import Jasper
-from jasper.recognizer import load_model
 from trt.conversion import ExportError, Program, converted
 from trt.facts import ModelError
 from trt.quantisation.reduced import Quantisation, to_float16, to_int8
@@ -52,7 +51,7 @@ SHOWN = ("config", "seconds_of_audio", "batch", "side", "megabytes", "p50", "p99
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkConfig(Config):
+class BenchmarkConfig(TimingSettings, Config):
     """What to measure, and the model."""
 
     USUAL: ClassVar = USUAL
@@ -65,12 +64,6 @@ class BenchmarkConfig(Config):
     """Utterances per call."""
     threads: int = 1
     """Threads of torch and of the runtimes."""
-    repeats: int = 20
-    """Calls that are timed."""
-    warmup: int = 3
-    """Calls before them that are not."""
-    processor_time: bool = False
-    """Whether the time of the processor is taken, for a machine that others use too, or that of the clock."""
     engines: tuple[Path, ...] = ()
     """Engines of TensorRT that were built of the same model from features on, on a GPU; the other sides stay on the
     processor."""
@@ -79,8 +72,6 @@ class BenchmarkConfig(Config):
     wav2vec2: Path | None = None
     """Checkpoint of a fine-tuned wav2vec 2.0 to measure in place of Jasper, from samples on: `eager` are plain
     convolutions of torch, `fused` the network as wav2vec2.load runs it."""
-    results: Path = RESULTS
-    """Folder of the file that rows are appended to."""
 
 
 def main(cfg: BenchmarkConfig) -> list[dict[str, Any]]:
@@ -120,9 +111,8 @@ def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
     sizes = {"eager": weights, "fused": weights} | {side: len(content) for side, content in files.items()}
     sizes |= {path.stem: path.stat().st_size for path in cfg.engines}
     runs = {side: _run(content, side, cfg.threads) for side, content in files.items()}
-    clock = time.process_time if cfg.processor_time else time.perf_counter
     about = {"config": subject.name, "threads": cfg.threads}
-    about |= {"clock": "processor" if cfg.processor_time else "wall", "onnxruntime": onnxruntime.__version__}
+    about |= {"clock": cfg.clock, "onnxruntime": onnxruntime.__version__}
     if {"openvino", "openvino_bf16"} & set(cfg.sides):
         about["openvino"] = metadata.version("openvino")
     for seconds in cfg.seconds:
@@ -136,9 +126,7 @@ def measured(cfg: BenchmarkConfig) -> Iterator[dict[str, Any]]:
             }
             calls |= {side: partial(run, **arrays) for side, run in runs.items()}
             calls |= {name: partial(engine.run, **arrays) for name, engine in built.items()}
-            timings = benchmark.compare(
-                calls, device=torch.device("cpu"), warmup=cfg.warmup, repeats=cfg.repeats, clock=clock
-            )
+            timings = cfg.compared(calls, torch.device("cpu"))
             for side, times in timings.items():
                 row = about | {"seconds_of_audio": seconds, "batch": batch, "side": side, **times.summary()}
                 row["megabytes"] = round(sizes[side] / 1e6, 1)
@@ -194,7 +182,8 @@ def _wav2vec2(path: Path, name: str) -> Subject:
 def _model(cfg: BenchmarkConfig) -> tuple[Jasper, BenchmarkConfig]:
     """The model of the checkpoint, or of the configuration with random weights, and the configuration it has."""
     if cfg.checkpoint is not None:
-        model, own = load_model(cfg.checkpoint)
+        model, imported = read_model(cfg.checkpoint)
+        own = imported.config
         return model, replace(cfg, model=own.model, features=own.features, name=cfg.name or cfg.checkpoint.stem)
     torch.manual_seed(cfg.seed)
     return Jasper(cfg.model, cfg.features.mel_bins).eval().requires_grad_(False), cfg

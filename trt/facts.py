@@ -126,6 +126,15 @@ def usable(kind: type[ValueError], where: object) -> Iterator[None]:
         raise kind(f"{where}: its metadata are not those of a model that trt.export wrote: {what[:200]}") from None
 
 
+@contextlib.contextmanager
+def told(path: Path, what: str) -> Iterator[None]:
+    """Makes a ModelError, in one line, of whatever a runtime raises, whose own errors have no common class."""
+    try:
+        yield
+    except Exception as error:
+        raise ModelError(f"{path}: {what}: {' '.join(str(error).split())[:300]}") from None
+
+
 def keeper_of(facts: Mapping[str, Any]) -> Keep | None:
     """What cuts silence out of recordings, as the model was trained to hear them."""
     return keeper(

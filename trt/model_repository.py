@@ -23,10 +23,10 @@ from common.files.atomic import write_text
 from common.recognition.output.writing import tell
 from trt.facts import ModelError
 from trt.runtime.recognizer import NEEDED, OnnxModel
-from trt.serving.triton.pbtxt import Block, Enum, text_of, validated
+from trt.serving.triton.pbtxt import Block, Enum, python_model, tensor, text_of
 
 REPOSITORY = Path(__file__).parents[1]
-TYPES = {"tensor(float)": "TYPE_FP32", "tensor(float16)": "TYPE_FP16", "tensor(int64)": "TYPE_INT64"}
+TYPES = {"tensor(float)": "FP32", "tensor(float16)": "FP16", "tensor(int64)": "INT64"}
 Backend = Literal["onnx", "tensorrt", "python"]
 TOLD = ("labels", "blank", "separator", "sample_rate", "seconds_per_frame", "trim_silence", "longest_pause", "pause_db")
 FILES = {"onnx": "model.onnx", "tensorrt": "model.plan", "python": "model.onnx"}
@@ -84,21 +84,19 @@ def main(cfg: ModelRepositoryConfig) -> None:
     features = facts["configuration"]["features"] if facts.get("input") == "features" else None
     hop = features["hop_samples"] if features else 1
     bucket = max(1, round(cfg.bucket_seconds * facts["sample_rate"] / hop))
-    told = {key: facts[key] for key in TOLD if key in facts}
-    own = {"paths": list(cfg.python_paths), "bucket": bucket, "features": features, "threads": 0, "facts": told}
-    own["inputs"] = [tensor["name"] for tensor in outputs]
-    heard, audio = _ints("heard_B"), _floats("audio")
-    cuts = {"name": "cuts_BK2", "data_type": Enum("TYPE_FP64"), "dims": [-1, 2]}
-    transcript = {"name": "transcript", "data_type": Enum("TYPE_UINT8"), "dims": [-1]}
-    step_inputs, step_outputs = ([_plain(tensor) for tensor in side] for side in (inputs, outputs))
+    known = {key: facts[key] for key in TOLD if key in facts}
+    own = {"paths": list(cfg.python_paths), "bucket": bucket, "features": features, "threads": 0, "facts": known}
+    own["inputs"] = [one["name"] for one in outputs]
+    audio, transcript = tensor("audio", "FP32", -1), tensor("transcript", "UINT8", -1)
+    told = [tensor("heard_B", "INT64", 1), tensor("cuts_BK2", "FP64", -1, 2)]
+    step_inputs, step_outputs = ([_plain(one) for one in side] for side in (inputs, outputs))
     steps = [
-        _python("sound", [audio], [*step_inputs, heard, cuts], cfg),
+        python_model("sound", [audio], [*step_inputs, *told], most=cfg.max_batch),
         _network(cfg, inputs, outputs),
-        _python("decoder", [*step_outputs, heard, cuts], [transcript], cfg),
+        python_model("decoder", [*step_outputs, *told], [transcript], most=cfg.max_batch),
     ]
     models = [*steps, _ensemble(cfg, steps, audio, transcript)]
     texts = {model["name"]: text_of(model) for model in models}
-    was_validated = {validated(text, name) for name, text in texts.items()} == {True}
     versions = {name: cfg.out / name / str(cfg.version) for name in texts}
     if there := [version for version in versions.values() if version.exists()]:
         raise ModelError(f"{there[0]}: is there already; take another --version or folder")
@@ -113,8 +111,7 @@ def main(cfg: ModelRepositoryConfig) -> None:
             shutil.copy2(cfg.engine or cfg.asr, version / FILES[cfg.backend])
             if cfg.engine is None and (beside := network.facts.get("weights_file")):
                 shutil.copy2(cfg.asr.with_name(beside), version / beside)
-    checked = "are valid" if was_validated else "were not checked: tritonclient is not installed"
-    tell(f"{cfg.out}: {', '.join(texts)} in version {cfg.version}; their configurations {checked}; not run")
+    tell(f"{cfg.out}: {', '.join(texts)} in version {cfg.version}; not run")
 
 
 def _what_it_is(network: OnnxModel) -> str:
@@ -129,48 +126,23 @@ def _what_it_is(network: OnnxModel) -> str:
 def _tensor(found: Any) -> Block:
     """An input or output of the ONNX file, without its first dimension, the batch's."""
     dims = [size if isinstance(size, int) else -1 for size in found.shape[1:]]
-    tensor: Block = {"name": found.name, "data_type": Enum(TYPES[found.type]), "dims": dims or [1]}
-    return tensor if dims else {**tensor, "reshape": {"shape": []}}
+    return tensor(found.name, TYPES[found.type], *(dims or [1]), **({} if dims else {"reshape": {"shape": []}}))
 
 
-def _plain(tensor: Block) -> Block:
+def _plain(given: Block) -> Block:
     """The same for a Python model, which takes one number per recording as a row of one."""
-    return {key: value for key, value in tensor.items() if key != "reshape"}
-
-
-def _floats(name: str) -> Block:
-    return {"name": name, "data_type": Enum("TYPE_FP32"), "dims": [-1]}
-
-
-def _ints(name: str) -> Block:
-    return {"name": name, "data_type": Enum("TYPE_INT64"), "dims": [1]}
-
-
-def _python(name: str, inputs: list[Block], outputs: list[Block], cfg: ModelRepositoryConfig) -> Block:
-    return {
-        "name": name,
-        "backend": "python",
-        "max_batch_size": cfg.max_batch,
-        "input": inputs,
-        "output": outputs,
-        "instance_group": [{"count": 1, "kind": Enum("KIND_CPU")}],
-    }
+    return {key: value for key, value in given.items() if key != "reshape"}
 
 
 def _network(cfg: ModelRepositoryConfig, inputs: list[Block], outputs: list[Block]) -> Block:
-    batching = {"dynamic_batching": {"max_queue_delay_microseconds": round(1000 * cfg.batch_delay_ms)}}
+    most, delay_ms = cfg.max_batch, cfg.batch_delay_ms
     if cfg.backend == "python":
-        given = [{**_plain(tensor), "allow_ragged_batch": True} for tensor in inputs]
-        return {**_python("network", given, [_plain(tensor) for tensor in outputs], cfg), **batching}
-    return {
-        "name": "network",
-        **({"backend": "onnxruntime"} if cfg.backend == "onnx" else {"platform": "tensorrt_plan"}),
-        "max_batch_size": cfg.max_batch,
-        "input": inputs,
-        "output": outputs,
-        "instance_group": [{"count": 1, "kind": Enum(f"KIND_{cfg.kind.upper()}")}],
-        **batching,
-    }
+        given = [{**_plain(one), "allow_ragged_batch": True} for one in inputs]
+        return python_model("network", given, [_plain(one) for one in outputs], most=most, delay_ms=delay_ms)
+    found = python_model("network", inputs, outputs, most=most, delay_ms=delay_ms)
+    del found["backend"]
+    found |= {"backend": "onnxruntime"} if cfg.backend == "onnx" else {"platform": "tensorrt_plan"}
+    return {**found, "instance_group": [{"count": 1, "kind": Enum(f"KIND_{cfg.kind.upper()}")}]}
 
 
 def _ensemble(cfg: ModelRepositoryConfig, steps: list[Block], audio: Block, transcript: Block) -> Block:

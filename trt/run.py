@@ -17,7 +17,6 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from common import config
-from common.recognition.output import sharding
 from common.recognition.transcribing import status, write_all
 from common.text.vocabulary import Language
 from fastconformer.hearing.prompted.asking import AskingConfig
@@ -53,8 +52,6 @@ class RunConfig(AskingConfig):
 
 def main(cfg: RunConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises ModelError and ConfigError."""
-    if cfg.merge:
-        return sharding.merge_parts(cfg.output)
     found = cfg.find(folder=cfg.save_logits)
     if found is None:
         return 0
@@ -82,7 +79,7 @@ def main(cfg: RunConfig) -> int:
     has_references = any(item.reference is not None for item in found.items)
     compared = asr.spelling(cfg.language) if has_references else str
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)
-    return status(found, sum(bool(transcript.error) for transcript in written))
+    return status(found, written)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,9 @@ from fastpitch.front.phrases import Phrase
 from fastpitch.front.ssml import SsmlError
 from fastpitch.front.symbols import TextError
 from fastpitch.speaking import sound
+from fastpitch.speaking.sentences import SynthesisError
 from trt.facts import ModelError
-from trt.runtime.voice import SpeechError, Synthesizer, Vocoder
+from trt.runtime.voice import Synthesizer, Vocoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def main(cfg: SpeakConfig) -> int:
     for number, (phrase, where) in enumerate(items):
         try:
             _write(tts, phrase, cfg, seed=cfg.seed + number)
-        except (SpeechError, TextError, SsmlError, ControlError, AudioError, OSError) as error:
+        except (SynthesisError, TextError, SsmlError, ControlError, AudioError, OSError) as error:
             tell(f"{where}: {' '.join(str(error).split())}")
             failed += 1
     if failed:
@@ -83,7 +84,9 @@ def main(cfg: SpeakConfig) -> int:
 
 def _write(tts: Synthesizer, phrase: Phrase, cfg: SpeakConfig, *, seed: int) -> None:
     if phrase.mel is not None:
-        raise SpeechError(f"{phrase.mel}: a mel spectrogram; expected a text (fastpitch.inference voices spectrograms)")
+        raise SynthesisError(
+            f"{phrase.mel}: a mel spectrogram; expected a text (fastpitch.inference voices spectrograms)"
+        )
     said = tts.say(
         phrase.text,
         speaker=cfg.speaker if phrase.speaker is None else phrase.speaker,

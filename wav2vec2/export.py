@@ -25,6 +25,7 @@ from tyro.conf import Positional, arg
 from common import config
 from common.export import ExportGraph, encoded, of_clip, samples_example
 from common.lengths import inside
+from common.published.model_folder import folder_of
 from common.runs.checkpoint import CheckpointError
 from common.text.vocabulary import is_special
 from wav2vec2.checkpoints import fairseq, huggingface, reading
@@ -175,7 +176,7 @@ class CheckpointExportConfig:
 
 def main(cfg: CheckpointExportConfig) -> None:
     """Writes the model as `cfg` says. Raises CheckpointError and ConfigError."""
-    read = huggingface.folder_of(cfg.checkpoint) or cfg.checkpoint
+    read = folder_of(cfg.checkpoint) or cfg.checkpoint
     if cfg.output.exists() and read.exists() and read.samefile(cfg.output):
         raise config.ConfigError(f"{cfg.output}: cannot be written to: it is read; name another output")
     labels = read_dictionary(cfg.labels) if cfg.labels is not None else ()

@@ -22,8 +22,8 @@ from tyro.conf import Positional, arg
 
 from common import config
 from common.audio.waveform import AudioError
+from common.data.lists.entries import text_of
 from common.data.manifest import ManifestError
-from common.files.atomic import decoded
 from common.text.alphabet import letters_of, texts_of
 from common.text.dictionary import WORD_END, write_symbols
 from common.text.language import Spelling
@@ -115,7 +115,7 @@ def read_folder(folder: Path, suffixes: tuple[str, ...], unusable: dict[Path, st
         raise ManifestError(f"{folder}: no such folder")
     texts: dict[Path, str] = {}
     for path in sorted(folder.rglob("*.trans.txt")):
-        parts = (line.strip().partition(" ") for line in _text(path).split("\n"))
+        parts = (line.strip().partition(" ") for line in text_of(path).split("\n"))
         texts |= {path.parent / id_: text.strip() for id_, _, text in parts if id_}
     recordings = []
     for path, header in recordings_in(folder, suffixes):
@@ -178,20 +178,13 @@ def write_dictionary(folder: Path, letters: Iterable[Path], *, overwrite: bool =
     counts: Counter[str] = Counter()
     for path in letters:
         if path.suffix == ".ltr":
-            counts.update(_text(path).split())
+            counts.update(text_of(path).split())
         else:
             counts += letters_of(map(Spelling(None, language="none"), texts_of([path])[0]))
     if not counts:
         raise ManifestError(f"{', '.join(map(str, letters))}: not one letter in it")
     write_symbols(folder / DICTIONARY, counts, overwrite=overwrite)
     print(f"{folder / DICTIONARY}: {len(counts)} symbols")
-
-
-def _text(path: Path) -> str:
-    try:
-        return decoded(path.read_bytes())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{path}: cannot be read: {error}") from None
 
 
 def _write(path: Path, lines: list[str]) -> None:

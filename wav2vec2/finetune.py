@@ -50,7 +50,7 @@ def main(cfg: FinetuneConfig) -> Progress:
             encode, layers = Letters(run.cfg.model.labels).encode, run.cfg.model.conv_layers
             check_labels(run.train_set, encode, lambda samples_B: n_frames(samples_B, layers), SAMPLE_RATE, run.world)
             if loop.owes_validation:
-                validate(run, loop)
+                run.validate(loop, evaluate, score="wer")
             batches = run.batches(loop)
             for epoch in loop.epochs():
                 for turns in loop.steps(batches, run.updates(epoch)):
@@ -63,7 +63,7 @@ def main(cfg: FinetuneConfig) -> Progress:
                     if cfg.prediction_frequency and loop.progress.step % cfg.prediction_frequency == 0:
                         show_prediction(run, loop, turns[-1])
                     if loop.validates:
-                        validate(run, loop)
+                        run.validate(loop, evaluate, score="wer")
                     if loop.saves:
                         run.state.save_step()
         return run.state.progress
@@ -177,16 +177,6 @@ def show_prediction(run: Run[FinetuneConfig], loop: Loop, batch: Batch) -> None:
     (best,) = ctc.greedy(output.logits_BSV, output.frames_B, blank=cfg.model.blank)
     reference = batch.targets_BU[0, : batch.target_lengths_B[0]].tolist()
     log_prediction(loop.log.event, letters.decode(reference), letters.decode(best.labels))
-
-
-def validate(run: Run[FinetuneConfig], loop: Loop) -> None:
-    """Error rates of the weights and of their moving average; keeps the best checkpoint by the better of both."""
-    assert isinstance(run.validation, FinetuningSet)
-    models, found = run.learner.models(), {}
-    with loop.validation(can_be_cut=not run.cfg.fsdp) as world:
-        for phase, model in models.items():
-            found[phase] = evaluate(run.cfg, model, run.validation, run.evaluators(world))
-    loop.validated(found, score="wer", counts=loop.progress.step >= run.cfg.save_best_from)
 
 
 @torch.inference_mode()

@@ -12,7 +12,6 @@ the processes share the recordings.
 Shapes: S frames, C width of the representation.
 """
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +21,17 @@ import numpy as np
 from tyro.conf import Positional, arg
 
 from common import config
-from common.config import ConfigError
+from common.config import ConfigError, check_not_negative, check_positive
 from common.devices import distributed
 from common.devices.distributed import World
 from common.devices.fastest import Choice
-from common.recognition.output import sharding, writing
-from common.recognition.output.transcripts import Transcript
+from common.recognition.output import writing
 from common.recognition.output.writing import tell
 from common.recognition.sources.inputs import FoundRecordings, InputRecording
 from common.recognition.transcribing import TranscriptionConfig, in_order, share, status, write_all
 from common.runs.checkpoint import CheckpointError
 from common.text.language import Language
-from wav2vec2.corpus.letters import Letters, read_dictionary
+from wav2vec2.corpus.letters import read_dictionary
 from wav2vec2.recognizer import CHUNK_SECONDS, STRIDE_SECONDS, Recognizer, Represented, load
 
 
@@ -71,11 +69,8 @@ class InferenceConfig(TranscriptionConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.chunk_seconds > 0 and self.stride_seconds >= 0):
-            raise ValueError(
-                f"chunk_seconds = {self.chunk_seconds}, stride_seconds = {self.stride_seconds}: expected above 0, and "
-                "at least 0"
-            )
+        check_positive(self, "chunk_seconds", or_infinite=True)
+        check_not_negative(self, "stride_seconds")
         if self.features is not None and (self.output or self.output_dir or self.save_logits):
             raise ValueError("features: nothing is transcribed then; leave out output, output_dir and save_logits")
         if self.layer is not None and self.features is None:
@@ -84,8 +79,6 @@ class InferenceConfig(TranscriptionConfig):
 
 def main(cfg: InferenceConfig) -> int:
     """Transcribes as `cfg` says; returns the exit status. Raises CheckpointError and ConfigError."""
-    if cfg.merge:
-        return sharding.merge_parts(cfg.output)
     with distributed.start(cfg.device) as world:
         found = cfg.find(cfg.labels, folder=cfg.features or cfg.save_logits)
         if found is None:
@@ -99,39 +92,29 @@ def main(cfg: InferenceConfig) -> int:
             ema=cfg.ema,
             target_lang=cfg.target_lang,
         )
-        for assumption in w.assumed if world.is_main else ():
-            tell(assumption)
         if cfg.layer is not None and not 0 <= cfg.layer <= w.config.layers:
             raise ConfigError(
                 f"layer = {cfg.layer}: the model has layers 0 (the input of the first one) to {w.config.layers}"
             )
-        start, seconds, failed = time.perf_counter(), 0.0, 0
-        for result in _features(w, found, cfg, world) if cfg.features else _transcripts(w, found, cfg, world):
-            seconds += result.seconds
-            failed += bool(result.error)
-        if cfg.timings and world.is_main:
-            spent = time.perf_counter() - start
-            tell(f"{seconds:.2f} s of audio in {spent:.2f} s: {seconds / spent:.1f} times real time, reading included")
-        return status(found, failed, world, done="read" if cfg.features else "transcribed")
-
-
-def _transcripts(w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world: World) -> Iterator[Transcript]:
-    """Every transcript, once the first process has written it."""
-    own = w.stream(
-        cfg.sources(found, world),
-        decoder=w.decoder(cfg.decoding),
-        keep_log_probs=cfg.save_logits is not None,
-        **_shared(cfg),
-    )
-    spelled = Letters(w.config.labels).spelling(language=cfg.language or w.language)
-    saved: dict[str, Any] = {"save_logits": cfg.save_logits, "labels": w.config.labels}
-    return write_all(found, own, cfg, world, spelled=spelled, **saved)
+        if cfg.features:
+            return status(found, _features(w, found, cfg, world), world, done="read", timings=cfg.timings)
+        heard = w.stream(
+            cfg.sources(found, world),
+            decoder=w.decoder(cfg.decoding),
+            keep_log_probs=cfg.save_logits is not None,
+            **_shared(cfg),
+        )
+        written = write_all(
+            found, heard, cfg, world, spelled=w.spelling(cfg.language), assumed=w.assumed, save_logits=cfg.save_logits,
+            labels=w.config.labels,
+        )  # fmt: skip
+        return status(found, written, world, timings=cfg.timings)
 
 
 def _features(w: Recognizer, found: FoundRecordings, cfg: InferenceConfig, world: World) -> Iterator[Represented]:
     """What became of every recording; each process writes the features of its own."""
-    for problem in found.problems if world.is_main else ():
-        tell(problem)
+    for message in (*w.assumed, *found.problems) if world.is_main else ():
+        tell(message)
     own = share(found.items, world)
     represented = w.represent(cfg.sources(found, world), layers=cfg.layer, **_shared(cfg))
     for result in in_order(_saved(own, represented, cfg), len(found.items), world):

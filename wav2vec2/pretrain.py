@@ -38,7 +38,7 @@ def main(cfg: PretrainConfig) -> Progress:
         with Loop(run.state, cfg.every, run.course, names=names, unit=UNIT, **run.watched) as loop:
             run.describe()
             if loop.owes_validation:
-                validate(run, loop)
+                run.validate(loop, evaluate, score="loss")
             batches = run.batches(loop)
             for epoch in loop.epochs():
                 for turns in loop.steps(batches, run.updates(epoch)):
@@ -47,7 +47,7 @@ def main(cfg: PretrainConfig) -> Progress:
                     if loop.logs:
                         log_training(run, loop, step)
                     if loop.validates:
-                        validate(run, loop)
+                        run.validate(loop, evaluate, score="loss")
                     if loop.saves:
                         run.state.save_step()
         return run.state.progress
@@ -108,16 +108,6 @@ def log_training(run: Run[PretrainConfig], loop: Loop, step: Step) -> None:
     means = {name: total / max(1.0, targets) for name, total in zip(SUMS, sums, strict=True)}
     means["temperature"] = run.cfg.temperature.at(loop.progress.step - 1)
     loop.log_training(means, learning_rate=step.learning_rate)
-
-
-def validate(run: Run[PretrainConfig], loop: Loop) -> None:
-    """The loss of the weights and of their moving average; keeps the best checkpoint by the better of both."""
-    assert run.validation is not None
-    models, found = run.learner.models(), {}
-    with loop.validation(can_be_cut=not run.cfg.fsdp) as world:
-        for phase, model in models.items():
-            found[phase] = evaluate(run.cfg, model, run.validation, run.evaluators(world))
-    loop.validated(found, score="loss", counts=loop.progress.step >= run.cfg.save_best_from)
 
 
 @torch.inference_mode()

@@ -22,7 +22,7 @@ from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Source, read_ahead
 from common.runs.checkpoint import CheckpointError
-from common.text.language import Language
+from common.text.language import Language, Spelling
 from common.text.vocabulary import is_special
 from common.threads import cores
 from wav2vec2.checkpoints import reading
@@ -95,6 +95,10 @@ class Recognizer(SpeechRecognizer):
     def chunk_seconds(self) -> float:
         """Longest stretch, in seconds, that the network hears at once."""
         return CHUNK_SECONDS
+
+    def spelling(self, language: Language | None = None) -> Spelling:
+        """What writes texts in the letters of the labels, by default in the model's language."""
+        return Letters(self.config.labels).spelling(language=language or self.language)
 
     def encode(self, audio_BN: Tensor, samples_B: Tensor, *, layers: int | None = None) -> Representations:
         """Representations of audio_BN, float32 at 16 kHz, with samples_B valid samples each.

@@ -9,7 +9,7 @@ Shapes: K sums that a loss consists of.
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -74,9 +74,17 @@ class Run(Generic[Cfg]):
             steps=cfg.max_updates, epochs_this_job=cfg.epochs_this_job, stop_at=cfg.stop_at, keep_steps=cfg.keep_steps
         )
 
-    def evaluators(self, world: World) -> World:
-        """Who shares a validation: of sharded weights every process has a part, so all evaluate everything together."""
-        return World(rank=0, size=1, device=world.device) if self.cfg.fsdp else world
+    def validate(self, loop: Loop, evaluate: Callable[..., dict[str, float]], *, score: str) -> None:
+        """What `evaluate` finds of the weights and of their moving average; keeps the best checkpoint by the better.
+
+        Of sharded weights every process has a part, so all evaluate everything together.
+        """
+        models, found = self.learner.models(), {}
+        with loop.validation(can_be_cut=not self.cfg.fsdp) as world:
+            world = World(rank=0, size=1, device=world.device) if self.cfg.fsdp else world
+            for phase, model in models.items():
+                found[phase] = evaluate(self.cfg, model, self.validation, world)
+        loop.validated(found, score=score, counts=loop.progress.step >= self.cfg.save_best_from)
 
     @property
     def watched(self) -> dict[str, Any]:

@@ -5,12 +5,11 @@ processes x concat_batches x update_freq of them. Masks, distractors and statist
 sub-batch's own, so the constants of a recipe hold for any number of processes as long as that product is the same.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from common.config import ConfigError, check_not_negative
+from common.config import ConfigError, check_not_negative, check_positive
 from common.runs.run_directory import FromCheckpoint
 from common.training.optimizers import OptimConfig
 from common.training.schedule import ScheduleConfig
@@ -51,8 +50,7 @@ class DataConfig(FitSettings, SpellingSettings):
     workers: int = 6
 
     def __post_init__(self) -> None:
-        if min(self.max_tokens, self.max_tokens_valid, self.buckets) < 1:
-            raise ValueError("max_tokens, max_tokens_valid and buckets: expected at least 1")
+        check_positive(self, "max_tokens", "max_tokens_valid", "buckets")
         super().__post_init__()
         check_not_negative(self, "batch_size", "min_samples", "max_samples")
         if self.max_samples > self.max_tokens:
@@ -109,10 +107,8 @@ class TrainingConfig(TrainingSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("max_updates", "concat_batches", "update_freq"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        check_not_negative(self, "save_best_from", "stop_at", "batches_per_update")
+        check_positive(self, "max_updates", "concat_batches", "update_freq")
+        check_not_negative(self, "save_best_from", "stop_at", "batches_per_update", "clip_norm")
         if min(self.keep_steps, default=0) < 0:
             raise ValueError(f"keep_steps = {self.keep_steps}: expected no negative number")
         if self.save_best_from > self.max_updates:
@@ -120,8 +116,6 @@ class TrainingConfig(TrainingSettings):
                 f"save_best_from = {self.save_best_from} is beyond the last of {self.max_updates} updates: "
                 "the run would end without a best checkpoint; lower it"
             )
-        if not 0 <= self.clip_norm < math.inf:
-            raise ValueError(f"clip_norm = {self.clip_norm}: expected at least 0, and no infinity")
         if self.fsdp and self.ema:
             raise ValueError("ema with fsdp: averages of sharded weights are not kept; set ema = 0 or fsdp = false")
         if self.fsdp and self.data.fit:

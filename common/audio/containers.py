@@ -29,6 +29,7 @@ def decoded(file: IO[bytes]) -> Iterator[soundfile.SoundFile]:
     """The first sound of a file, decoded into a temporary one. Raises UndecodableError."""
     import av
 
+    file.seek(0)
     with tempfile.TemporaryFile() as kept:
         try:
             with av.open(file, metadata_errors="replace") as container:

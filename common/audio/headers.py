@@ -7,7 +7,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -123,33 +123,28 @@ def open_checked(path: AudioFile) -> Iterator[soundfile.SoundFile]:
         first = _part(path, 0, file_types.FIRST_BYTES)
         kind = file_types.other_sound(first) or ""
         if not kind or not containers.can_decode():
-            known = file_types.no_audio(first, None if isinstance(path, Held) else path)
+            told = file_types.no_audio(first, None if isinstance(path, Held) else path)
             reason = f"({getattr(error, 'error_string', str(error)).rstrip('.')}); {file_types.EXPECTED}"
-            raise AudioError(f"{path}: cannot be read as audio {known or reason}") from error
+            raise AudioError(f"{path}: cannot be read as audio {told or reason}") from error
         sound = None
     if sound is None:
-        with _decoded(path, kind) as known_sound:
-            _check_header(path, known_sound)
-            yield known_sound
-        return
-    with sound:
-        if sound.frames > _UNKNOWN_SAMPLES and sound.format == "FLAC":
-            with _with_length(path) as known:
-                _check_header(path, known)
-                yield known
-            return
-        _check_header(path, sound)
-        yield sound
+        opened: AbstractContextManager[soundfile.SoundFile] = _decoded(path, kind)
+    elif sound.frames > _UNKNOWN_SAMPLES and sound.format == "FLAC":
+        sound.close()
+        opened = _with_length(path)
+    else:
+        opened = sound
+    with opened as known:
+        _check_header(path, known)
+        yield known
 
 
 @contextmanager
 def _decoded(path: Path | Held, kind: str) -> Iterator[soundfile.SoundFile]:
     """A file of a format that libsndfile does not read."""
     try:
-        with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
-            file.seek(0)
-            with containers.decoded(file) as sound:
-                yield sound
+        with _bytes_of(path) as file, containers.decoded(file) as sound:
+            yield sound
     except containers.UndecodableError as error:
         raise AudioError(f"{path}: cannot be read as audio ({kind}): {error}") from error
 
@@ -157,13 +152,17 @@ def _decoded(path: Path | Held, kind: str) -> Iterator[soundfile.SoundFile]:
 @contextmanager
 def _with_length(path: Path | Held) -> Iterator[soundfile.SoundFile]:
     """A FLAC file that was written to a pipe, so that its header has no length."""
-    with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
+    with _bytes_of(path) as file:
         if (samples := piped_flac.samples_in(file)) is None:
             raise AudioError(f"{path}: its header gives no length, nor does its end; encode it again to a file")
         known = piped_flac.WithSamples(file, samples)
         known.seek(0)
         with soundfile.SoundFile(known) as sound:
             yield sound
+
+
+def _bytes_of(path: Path | Held) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(path.file) if isinstance(path, Held) else path.open("rb")
 
 
 def _size(path: Path | Held) -> int:
@@ -207,7 +206,7 @@ def _is_cut_ogg(path: Path | Held) -> bool:
 
 def _part(path: Path | Held, start: int, size: int) -> bytes:
     """Bytes of a file, which stays where it is if it is open."""
-    with nullcontext(path.file) if isinstance(path, Held) else path.open("rb") as file:
+    with _bytes_of(path) as file:
         before = file.tell()
         file.seek(start)
         part = file.read(size)

@@ -13,32 +13,12 @@ import numpy as np
 import soundfile
 import soxr
 
-from common.audio.headers import RATES, AudioError, AudioFile, Held, open_checked
+from common.audio.headers import RATES as RATES
+from common.audio.headers import AudioError as AudioError
+from common.audio.headers import AudioFile as AudioFile
+from common.audio.headers import Held as Held
+from common.audio.headers import open_checked
 from common.files.atomic import written_whole
-
-__all__ = [
-    "INAUDIBLE",
-    "MOST_SECONDS",
-    "QUALITY",
-    "RATES",
-    "Audio",
-    "AudioError",
-    "AudioFile",
-    "AudioInfo",
-    "ChannelsCancelError",
-    "Held",
-    "Mix",
-    "Opened",
-    "blocks_of",
-    "change_speed",
-    "check_channel",
-    "info",
-    "of_channels",
-    "opened",
-    "read",
-    "resample",
-    "write",
-]
 
 Read = TypeVar("Read")
 

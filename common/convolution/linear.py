@@ -15,7 +15,7 @@ from common.convolution.native import Activation, Epilogue, PackedConvolution, W
 from common.convolution.operator import runs_natively
 from common.convolution.training import layers as trained
 from common.convolution.training import matmul
-from common.convolution.weights.scales import is_exact_enough, sizes_of
+from common.convolution.weights.scales import packed_by
 
 SMALLEST = 2**15  # weights, below which a call of the native library takes longer than it saves
 
@@ -37,7 +37,7 @@ class Linear(nn.Linear):
                 is_fused = activation != "silu"
                 y_XO = trained.linear(x_XI, self.weight, self.bias, activation if is_fused else "identity")
             else:
-                is_fused, y_XO = False, products.linear(x_XI, self.direct_weight(), self.bias)
+                is_fused, y_XO = False, F.linear(x_XI, self.direct_weight(), self.bias)
             return y_XO if is_fused or activation == "identity" else getattr(F, activation)(y_XO)
         rows_1RI = x_XI.reshape(1, -1, self.in_features)
         y_1RO = x_XI.new_empty(1, rows_1RI.shape[1], self.out_features)
@@ -55,12 +55,7 @@ class Linear(nn.Linear):
         if self.packed is not None and self.packed.weights == weights:
             return True
         weight_O1I = self.direct_weight().detach()[:, None].contiguous()
-        sizes = sizes_of(weight_O1I) if weights == "int8" else None
-        powers_I = None if sizes is None else sizes.powers()
-        scale_I = None if powers_I is None else torch.from_numpy(powers_I)
-        self.packed = native.pack(weight_O1I, None, weights=weights, scale_I=scale_I)
-        if sizes is not None and not is_exact_enough(self.packed, weight_O1I, sizes):
-            self.packed = native.pack(weight_O1I, None)
+        self.packed, _ = packed_by(weight_O1I, [(None, weights), (None, "float32")])
         self.weight = nn.Parameter(self.weight.new_empty(0), requires_grad=False)
         return self.packed.weights == weights
 

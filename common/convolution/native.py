@@ -34,8 +34,8 @@ from common.convolution.library import (
 
 __all__ = [  # with what `library.py` declares of it
     "BYTES", "INSTRUCTIONS", "PANEL", "WEIGHTS", "Activation", "ConvolutionProblem", "Epilogue", "Instructions",
-    "PackedConvolution", "Weights", "best_instructions", "check", "fastest_for_bfloat16", "fits", "load", "pack", "run",
-    "unpack", "workspace",
+    "PackedConvolution", "Weights", "best_instructions", "check", "fastest_for_bfloat16", "fits", "load", "loaded",
+    "pack", "run", "unpack", "workspace",
 ]  # fmt: skip
 DTYPES: dict[Weights, torch.dtype] = {
     "float32": torch.float32, "bfloat16": torch.bfloat16, "fixed24": torch.uint8, "int8": torch.uint8
@@ -68,7 +68,7 @@ def fits(
     """Whether the library packs and runs such weights. Needs the library."""
     block = 0 if algorithm is None else algorithm.block
     numbers = _form(algorithm), block, taps, stride, WEIGHTS[weights], INSTRUCTIONS[instructions]
-    return bool(_library().convolution_fits(*numbers))
+    return bool(loaded().convolution_fits(*numbers))
 
 
 def pack(
@@ -84,7 +84,7 @@ def pack(
     Of fixed point and bytes, weights are divided by `scale_I`, and `run` multiplies the input by it; "int8" rounds
     inputs to bytes too. RuntimeError for what does not `fits`.
     """
-    library = _library()
+    library = loaded()
     filters, taps, channels = weight_OKI.shape
     weight_OKI = weight_OKI.float().contiguous()
     stored, block = (taps, 0) if algorithm is None else (algorithm.stored, algorithm.block)
@@ -111,12 +111,12 @@ def pack(
     )
 
 
-def check_packable(weight: Tensor, packed: object, weights: Weights | None) -> None:
+def check_packable(weight: Tensor, packed: PackedConvolution | None, weights: Weights) -> None:
     """Raises ValueError for weights of a layer that are not float32 on the CPU, and for what rounded them before.
 
     `packed`: what has been made of them, if anything; `weights`: as which they are to be packed now.
     """
-    kept = packed.weights if isinstance(packed, PackedConvolution) else weights
+    kept = weights if packed is None else packed.weights
     if kept != weights and kept in ("bfloat16", "int8"):
         raise ValueError(f"weights to pack as {weights}: they are packed as {kept}, which rounded them; load them anew")
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
@@ -240,7 +240,7 @@ def run(
         problem.residual_batch_stride, problem.residual_frame_stride, _ = residual_BSO.stride()
     problem.activation, problem.output_slope, problem.input_slope = ACTIVATIONS[activation], slope, input_slope
     problem.threads = torch.get_num_threads()
-    library = _library()
+    library = loaded()
     points = _OWN.points
     problem.workspace, problem.workspace_bytes = points.data_ptr(), points.numel()
     status = library.convolution_run(ctypes.byref(problem))
@@ -293,7 +293,8 @@ def workspace(like: Tensor, name: str, *shape: int) -> Tensor:
     return _OWN.buffers[key][:size].view(shape)
 
 
-def _library() -> ctypes.CDLL:
+def loaded() -> ctypes.CDLL:
+    """The library, after `load` has told that it is there."""
     library = load()
     assert library is not None, "callers ask `load` first"
     return library

@@ -1,9 +1,9 @@
 """A convolution over time of [B, T, C], for inference: bias, residual, activation and mask on the way out.
 
-As it is made it is direct, through torch, on any device and under tracing. `prepare` packs its weights for this
-processor, by the algorithm that `planning` expects to be fastest, and drops the direct ones.
+As it is made it is direct, through torch, on any device and under tracing. Where the native library is built, `prepare`
+packs its weights for this processor, by the algorithm that `planning` expects to be fastest, and drops the direct ones.
 
-Shapes: B utterances, T input frames, S output frames, I and O channels in and out, K taps, P points.
+Shapes: B utterances, T input frames, S output frames, I and O channels in and out, K taps.
 """
 
 import warnings
@@ -15,12 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.convolution import native, planning, products
-from common.convolution.algorithms import Algorithm
 from common.convolution.library import LIBRARY
 from common.convolution.native import Activation, Epilogue, Instructions, PackedConvolution
 from common.convolution.planning import Choice, Kind, Shape
-from common.convolution.weights.scales import is_exact_enough, sizes_of
-from common.convolution.weights.sizes import Sizes
+from common.convolution.weights.scales import packed_by
 from ctc import SlowPathWarning
 
 
@@ -29,15 +27,6 @@ class Lengths(NamedTuple):
 
     frames_B: Tensor
     mask_BS1: Tensor
-
-
-class Transformed(NamedTuple):
-    """Weights for torch.bmm, where the native library was not built."""
-
-    algorithm: Algorithm
-    weight_PIO: Tensor
-    input_PN: Tensor
-    output_MP: Tensor
 
 
 class FusedConvolution(nn.Module):
@@ -71,7 +60,7 @@ class FusedConvolution(nn.Module):
         )
         copied_O = None if bias_O is None else nn.Parameter(bias_O.detach().clone(), requires_grad=False)
         self.register_parameter("bias", copied_O)
-        self.packed: PackedConvolution | Transformed | None = None
+        self.packed: PackedConvolution | None = None
         self.prepared_as: Kind | None = None
         """What `prepare` was asked for last."""
 
@@ -106,8 +95,6 @@ class FusedConvolution(nn.Module):
             x_BTI = x_BTI.contiguous()
         if residual_BSO is not None and residual_BSO.stride(2) != 1:
             epilogue = epilogue._replace(residual_BSO=residual_BSO.contiguous())
-        if isinstance(self.packed, Transformed):
-            return self._by_bmm(x_BTI, self.packed, lengths, epilogue, out_BSO)
         if out_BSO is None:
             out_BSO = x_BTI.new_empty(batch, self.outputs(frames), self.shape.filters)
         else:
@@ -128,56 +115,21 @@ class FusedConvolution(nn.Module):
         """Packs the weights by the first option that is exact enough for them, and drops the direct ones.
 
         Returns the option; the last one is taken as it is. Packed weights are packed anew, where nothing has rounded
-        them. Raises ValueError for others, and for those that are not on the CPU in float32.
+        them. Raises ValueError for others, and for those that are not on the CPU in float32. Needs the native library.
         """
         native.check_packable(self.weight_OKI, self.packed, options[0].weights)
         with torch.inference_mode(False), torch.no_grad():
-            weight_OKI = self.direct_weight().detach()
-            choice = self._pack(weight_OKI, options, instructions)
-        kept = weight_OKI if self.packed is None else weight_OKI.new_empty(0)
-        self.weight_OKI = nn.Parameter(kept, requires_grad=False)
-        return choice
-
-    def _pack(self, weight_OKI: Tensor, options: Sequence[Choice], instructions: Instructions) -> Choice:
-        if native.load() is None:
-            return self._transform(weight_OKI, options[0])
-        sizes: Sizes | None = None
-        for choice in options:
-            if choice.weights is None:
-                self.packed = None
-                break
-            is_plain = choice.algorithm is None and choice.weights != "int8"
-            if not is_plain:
-                sizes = sizes or sizes_of(weight_OKI)
-            powers_I = None if is_plain or sizes is None else sizes.powers()
-            scale_I = None if powers_I is None else torch.from_numpy(powers_I)
-            self.packed = native.pack(
-                weight_OKI, choice.algorithm, weights=choice.weights, scale_I=scale_I, instructions=instructions
-            )
-            if is_plain or sizes is None or is_exact_enough(self.packed, weight_OKI, sizes):
-                break
-        return choice
-
-    def _transform(self, weight_OKI: Tensor, choice: Choice) -> Choice:
-        weight_KIO = weight_OKI.permute(1, 2, 0)
-        self.packed = None
-        if choice.algorithm is not None:
-            weight_PK, flat = choice.algorithm.weight_PK, weight_KIO.double().flatten(1)
-            weight_PIO = (weight_PK @ flat).view(-1, *weight_KIO.shape[1:]).float()
-            matrices = choice.algorithm.input_PN.float(), choice.algorithm.output_MP.float()
-            self.packed = Transformed(choice.algorithm, weight_PIO, *matrices)
-        return choice
+            ways = [(choice.algorithm, choice.weights) for choice in options]
+            self.packed, place = packed_by(self.direct_weight().detach(), ways, instructions)
+        self.weight_OKI = nn.Parameter(self.weight_OKI.new_empty(0), requires_grad=False)
+        return options[place]
 
     def direct_weight(self) -> Tensor:
         """[O, K, I]: of packed weights those that come closest, which are the same but for rounding."""
         if self.packed is None:
             return self.weight_OKI
-        if isinstance(self.packed, PackedConvolution):
-            with products.untraced():
-                return native.unpack(self.packed).permute(2, 0, 1).contiguous()
-        inverse_KP, weight_PIO = torch.linalg.pinv(self.packed.algorithm.weight_PK), self.packed.weight_PIO
-        weight_KIO = (inverse_KP @ weight_PIO.double().flatten(1)).view(-1, *weight_PIO.shape[1:])
-        return weight_KIO.permute(2, 0, 1).float().contiguous()
+        with products.untraced():
+            return native.unpack(self.packed).permute(2, 0, 1).contiguous()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "FusedConvolution":
         """Packed weights are of use on this processor in float32 only: with any change the direct ones come back."""
@@ -202,27 +154,6 @@ class FusedConvolution(nn.Module):
             y_BSO = y_BSO[:, : self.outputs(x_BTI.shape[1])]
         return _finish(y_BSO, lengths, epilogue, out_BSO)
 
-    def _by_bmm(
-        self, x_BTI: Tensor, packed: Transformed, lengths: Lengths | None, epilogue: Epilogue, out_BSO: Tensor | None
-    ) -> Tensor:
-        """The matrices as they are; a block's dilated frames stand for frames of more channels."""
-        if epilogue.input_slope != 1.0:
-            x_BTI = F.leaky_relu(x_BTI, epilogue.input_slope)
-        algorithm, d = packed.algorithm, self.dilation
-        batch, frames, channels = x_BTI.shape
-        outputs, filters = self.outputs(frames), self.shape.filters
-        blocks = -(-outputs // (algorithm.outputs * d))
-        rows = ((blocks - 1) * algorithm.outputs + algorithm.block) * d
-        padded_BTI = F.pad(x_BTI, (0, 0, self.before, rows - self.before - frames))
-        blocks_BUEN = padded_BTI.view(batch, -1, d * channels).unfold(1, algorithm.block, algorithm.outputs)
-        points_PR = packed.input_PN @ blocks_BUEN.permute(3, 0, 1, 2).reshape(algorithm.block, -1)
-        products_PRO = torch.bmm(points_PR.view(algorithm.points, -1, channels), packed.weight_PIO)
-        y_MBUE = (packed.output_MP @ products_PRO.flatten(1)).view(-1, batch, blocks, d * filters)
-        y_BSO = y_MBUE.permute(1, 2, 0, 3).reshape(batch, -1, filters)[:, :outputs]
-        if self.bias is not None:
-            y_BSO = y_BSO + self.bias
-        return _finish(y_BSO, lengths, epilogue, out_BSO)
-
 
 class PreparationReport(NamedTuple):
     """What `prepare` did: bytes of weights now and before, how many layers a limit made slower, and the names of those
@@ -242,9 +173,10 @@ class PreparationReport(NamedTuple):
 
 
 def can_be_prepared(network: nn.Module) -> bool:
-    """Whether there is something for `prepare` to do: a `FusedConvolution`, all on the CPU in float32."""
-    layers = [module for module in network.modules() if isinstance(module, FusedConvolution)]
-    return bool(layers) and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in network.parameters())
+    """Whether there is something for `prepare` to do: a `FusedConvolution`, all on the CPU in float32, the library."""
+    has_layers = any(isinstance(module, FusedConvolution) for module in network.modules())
+    is_plain = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in network.parameters())
+    return has_layers and is_plain and native.load() is not None
 
 
 def prepare(
@@ -256,9 +188,11 @@ def prepare(
 ) -> PreparationReport:
     """Packs the weights of every `FusedConvolution` in a network that is on the CPU in float32, for inference there.
 
+    Without the native library they stay torch's; RuntimeError for int8 then.
+
     Layers above `limit_bytes` of weights together, by default half of the memory that is available, take algorithms
     that need less, and a warning tells of it. The weights of one layer at a time are held twice. "int8" rounds what
-    layers read too, in steps that each block of frames has of its own; it needs the native library: RuntimeError.
+    layers read too, in steps that each block of frames has of its own.
     A layer whose weights a format would harm (`scales`) is kept in the next more exact one, up to the direct sum.
     What was prepared as another kind is prepared anew. Raises ValueError for weights that this rounded (`pack`).
     """
@@ -267,16 +201,15 @@ def prepare(
         for name, module in network.named_modules()
         if isinstance(module, FusedConvolution) and (module.packed is None or module.prepared_as != kind)
     }
-    if not named:
+    if kind == "int8" and native.load() is None:
+        raise RuntimeError(f"int8 convolutions need the native library; `{LIBRARY.command}` makes it")
+    if not named or native.load() is None:
         return PreparationReport(0, 0, 0)
     layers = list(named.values())
     limit_bytes = planning.half_of_memory() if limit_bytes is None else limit_bytes
-    if kind == "bf16" and instructions == "automatic" and native.load() is not None:
+    if kind == "bf16" and instructions == "automatic":
         instructions = native.fastest_for_bfloat16()
     machine = planning.this_machine(instructions)
-    has_library = native.load() is not None
-    if kind == "int8" and not has_library:
-        raise RuntimeError(f"int8 convolutions need the native library; `{LIBRARY.command}` makes it")
     options = [planning.choices(layer.shape, kind=kind, machine=machine, instructions=instructions) for layer in layers]
     chosen = planning.within(options, limit_bytes)
     direct_bytes = sum(4 * own.taps * own.channels * own.filters for own in (layer.shape for layer in layers))

@@ -74,8 +74,7 @@ class Choice(NamedTuple):
     algorithm: Algorithm | None
     seconds: float
     weight_bytes: int
-    weights: Weights | None = "float32"
-    """None: torch's own, which are not packed."""
+    weights: Weights = "float32"
 
 
 def choices(
@@ -88,10 +87,10 @@ def choices(
 ) -> list[Choice]:
     """The direct sum and every algorithm that is worth its memory: faster than all that need less. Fastest first.
 
-    The library runs them all (`native.fits`). `fixed`: those whose weights are in fixed point are among them, which
-    take fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for bfloat16: where their
-    points are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain convolution in bfloat16. Layers
-    that cannot be in int8 are as in float32.
+    The native library, which is needed, runs them all (`native.fits`). `fixed`: those whose weights are in fixed point
+    are among them, which take fewer bytes than direct ones in float32 where blocks are short. Toom-Cook's are not for
+    bfloat16: where their points are rounded too, errors are 2.1 (6 points) to 3.1 times (8) those of a plain
+    convolution in bfloat16. Layers that cannot be in int8 are as in float32.
     """
     machine = machine or this_machine()
     formats: list[Weights] = ["bfloat16"] if kind == "bf16" else ["float32", "fixed24"] if fixed else ["float32"]
@@ -101,7 +100,7 @@ def choices(
         (algorithm, weights)
         for weights in formats
         for algorithm in (None, *_algorithms(shape, kind))
-        if _fits(shape, algorithm, weights, instructions)
+        if native.fits(algorithm, shape.taps, shape.stride, weights, instructions)
     ]
     if ways[0][1] == "int8":
         ways = [way for way in ways if way[1] == "int8"]
@@ -180,12 +179,6 @@ def _algorithms(shape: Shape, kind: Kind) -> Iterator[Algorithm]:
             algorithm = overlap_save(block, shape.taps)
             yield algorithm
             yield algorithm._replace(in_pairs=True)
-
-
-def _fits(shape: Shape, algorithm: Algorithm | None, weights: Weights, instructions: native.Instructions) -> bool:
-    if native.load() is None:
-        return weights in ("float32", "bfloat16") and not (algorithm is not None and algorithm.in_pairs)
-    return native.fits(algorithm, shape.taps, shape.stride, weights, instructions)
 
 
 def _choice(shape: Shape, algorithm: Algorithm | None, weights: Weights, machine: Machine) -> Choice:

@@ -21,28 +21,18 @@ def has_fast_products() -> bool:
     return "avx512f" not in (processor_flags() or "") or processor_vendor() == "GenuineIntel"
 
 
-def linear(x_XI: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """`F.linear`, [..., O], by a convolution of one tap where that is faster: training on a CPU in float32."""
-    if not is_worth_it(x_XI):
-        return F.linear(x_XI, weight_OI, bias_O)
-    rows_NI = x_XI.reshape(-1, x_XI.shape[-1])
-    image_1IN1 = rows_NI.mT[None, :, :, None]  # "channels last", without a copy
-    # One tap has no use of a dilation; but without one torch takes its own slow loop in place of oneDNN.
-    y_1ON1 = F.conv2d(image_1IN1, weight_OI[:, :, None, None], bias_O, dilation=2)
-    return y_1ON1[0, :, :, 0].mT.view(*x_XI.shape[:-1], -1)
-
-
 def pointwise(conv: nn.Conv1d, x_BCT: Tensor) -> Tensor:
-    """`conv(x_BCT)`; where it has one tap, by oneDNN on the same conditions as `linear`."""
+    """`conv(x_BCT)`; where it has one tap and torch's product is slow, by oneDNN."""
     has_one = conv.kernel_size == (1,) and conv.stride == (1,) and conv.groups == 1 and conv.padding == (0,)
     if not has_one or not is_worth_it(x_BCT):
         return conv(x_BCT)
-    return F.conv1d(x_BCT, conv.weight, conv.bias, dilation=2)  # see `linear`
+    # One tap has no use of a dilation; but without one torch takes its own slow loop in place of oneDNN.
+    return F.conv1d(x_BCT, conv.weight, conv.bias, dilation=2)
 
 
 @contextmanager
 def left_to_torch() -> Iterator[None]:
-    """Inside, `linear` and `pointwise` are torch's own: what ours are compared with."""
+    """Inside, products are torch's own: what ours are compared with."""
     left.append(True)
     try:
         yield

@@ -72,7 +72,6 @@ def bucketed_batches(
     epoch: int,
     shuffle: bool = True,
     buckets: int = 20,
-    drop_last: bool = True,
     ranks: int = 1,
     rank: int = 0,
     blocks: np.ndarray | None = None,
@@ -84,8 +83,8 @@ def bucketed_batches(
     padding included. All ranks get equally many batches.
 
     Every utterance occurs once, except: with `batch_size`, those of the incomplete global batch, which are drawn at
-    random in every epoch, stay out with `drop_last` (or if they are fewer than the ranks); with `max_seconds`, fewer
-    than `ranks` utterances stay out. Without `shuffle` the batches come by increasing duration.
+    random in every epoch, stay out; with `max_seconds`, fewer than `ranks` utterances do. Without `shuffle` the batches
+    come by increasing duration.
 
     `blocks` [N], whole numbers, say which utterances lie together in a store. Whole blocks are shuffled then, and only
     utterances of the same WINDOW meet: each part of a store is read once an epoch, and most of it by one rank, since
@@ -105,8 +104,7 @@ def bucketed_batches(
         if max_seconds is not None:
             return _within_budget(own, max_seconds, ranks, buckets, random)
         ordered, ends = _of_size(own, multiple, buckets, random)
-        rest = len(own) % multiple
-        return ordered, ends[:-1] if rest and (drop_last or rest < ranks) else ends
+        return ordered, ends[:-1] if len(own) % multiple else ends
 
     salt: np.uint32 | None = None
     if blocks is None or random is None:

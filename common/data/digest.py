@@ -5,17 +5,14 @@ another, and 16 bits of each value, by which the first that is can be named. A m
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from common.ahead import in_threads
 from common.data.lists.utterances import Utterances
 from common.data.utterance import Utterance
-from common.files.stores import Stored
 
 Changed = Literal["refuse", "accept"]
 FIELDS = ("its id", "its duration", "its text", "the size of its file")
@@ -26,14 +23,12 @@ _AT_A_TIME = 1 << 18
 def digest(utterances: Sequence[Utterance]) -> dict[str, Any]:
     """The digest of a list: `hash` in hexadecimal and `marks` [N, 4], 16 bits of each of `FIELDS`.
 
-    Lists that were read have looked at their files then; of others they are looked at now.
+    Lists that were read have looked at their files then.
     """
-    if not isinstance(utterances, Utterances):
-        utterances = Utterances.of(utterances, _sizes(utterances))
-    digested = hashlib.sha256()
-    marks_N4 = np.empty((len(utterances), 4), np.int16)
-    for start in range(0, len(utterances), _AT_A_TIME):
-        whole = utterances[start : start + _AT_A_TIME].column(lambda part: part.marks)
+    digested, found = hashlib.sha256(), Utterances.of(utterances)
+    marks_N4 = np.empty((len(found), 4), np.int16)
+    for start in range(0, len(found), _AT_A_TIME):
+        whole = found[start : start + _AT_A_TIME].column(lambda part: part.marks)
         digested.update(whole.tobytes())
         marks_N4[start : start + len(whole)] = whole.astype(np.uint16).view(np.int16)
     return {"hash": digested.hexdigest(), "marks": torch.from_numpy(marks_N4)}
@@ -53,21 +48,3 @@ def difference(before: dict[str, Any], now: dict[str, Any], utterances: Sequence
     others = [name for name, is_other in zip(FIELDS, (old[first] != new[first]).tolist(), strict=True) if is_other]
     is_another = "another stood there" if FIELDS[0] in others else f"{' and '.join(others)} changed"
     return f"{counts}, the first that differs is number {first + 1}, {utterances[first].id}: {is_another}"
-
-
-def _sizes(utterances: Sequence[Utterance]) -> Iterator[int]:
-    """Bytes of each recording; -1 of one that is gone, which is told when it is read."""
-
-    def sizes(start: int) -> list[int]:
-        return [_size(utterance.audio) for utterance in utterances[start : start + 1024]]
-
-    # On a network file system each look waits a millisecond.
-    for piece in in_threads(range(0, len(utterances), 1024), sizes, threads=16):
-        yield from piece
-
-
-def _size(audio: Path | Stored) -> int:
-    try:
-        return audio.size if isinstance(audio, Stored) else audio.stat().st_size
-    except OSError:
-        return -1

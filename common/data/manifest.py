@@ -36,30 +36,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from common.data.lists import formats, tables
-from common.data.lists.entries import Entries, ManifestError
+from common.data.lists.entries import Entries
+from common.data.lists.entries import ManifestError as ManifestError
 from common.data.lists.index import Builder, Index, IndexFileError
 from common.data.lists.keeping import fetched, kept
 from common.data.lists.recordings import Checked, with_audio
-from common.data.lists.utterances import Utterances
-from common.data.utterance import Utterance
+from common.data.lists.utterances import Utterances as Utterances
+from common.data.utterance import Utterance as Utterance
 from common.files import stores
-from common.files.atomic import decoded, files_below
+from common.files.atomic import decoded, files_below, written_whole
 from common.files.stores import Stored, StoreError
-
-__all__ = [
-    "Format",
-    "Manifest",
-    "ManifestError",
-    "Selection",
-    "Utterance",
-    "Utterances",
-    "is_index",
-    "located",
-    "read_manifest",
-    "read_sources",
-    "select",
-    "write_jsonl",
-]
 
 Format = Literal["auto", "jsonl", "librispeech-json", "librispeech", "ljspeech", "pipe", "table", "kaldi", "fairseq"]
 
@@ -224,8 +210,7 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
             raise ManifestError(f"{path}: {recording} is a part of a file, which a line cannot name")
         return str(recording.absolute()).removeprefix(base)
 
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with unfinished.open("w", encoding="utf-8") as file:
+    with written_whole(path, is_flushed=False) as file:
         for utterance in utterances:
             record = {
                 "id": utterance.id,
@@ -240,8 +225,7 @@ def write_jsonl(path: Path | str, utterances: Sequence[Utterance]) -> None:
             }
             needed = {"text"} if utterance.has_text else set()  # "" says that nothing was said
             given = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, ())}
-            file.write(json.dumps(given) + "\n")
-    unfinished.replace(path)
+            file.write(f"{json.dumps(given)}\n".encode())
 
 
 def is_index(path: Path) -> bool:

@@ -16,9 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from common.config import ConfigError
-from common.convolution import can_be_prepared, native, owned, pack_linear, prepare
+from common.convolution.linear import pack_linear
 from common.convolution.native import Instructions
+from common.convolution.operator import can_be_prepared, prepare
 from common.convolution.planning import Kind
+from common.convolution.weights.kept import owned
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 InferencePrecision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
@@ -129,7 +131,7 @@ def cast_for_inference(model: Model, precision: InferencePrecision, instructions
     """
     owned(model).eval().requires_grad_(False)
     kind: Kind = precision if precision in ("bf16", "int8") else "fp32"
-    if kind == "int8" and not (can_be_prepared(model) and native.load() is not None):
+    if kind == "int8" and not can_be_prepared(model):
         raise ConfigError(NO_INT8)
     if precision != "fp16" and can_be_prepared(model):
         prepared = prepare(model, kind, instructions=instructions)

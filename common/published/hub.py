@@ -1,4 +1,5 @@
-"""Names of models on the Hugging Face hub wherever a path of a checkpoint is taken: facebook/wav2vec2-base-960h.
+"""Where the model at a path, or of a name on the Hugging Face hub, lies: wherever the path of a checkpoint is taken,
+facebook/wav2vec2-base-960h is, too.
 
 `huggingface_hub` downloads and keeps files; it is imported when a name is met that is no path. HF_ENDPOINT,
 HF_HUB_CACHE, HF_TOKEN and HF_HUB_OFFLINE mean what they mean there. Nothing that is downloaded is executed.
@@ -9,9 +10,11 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from common.files.downloads import listed, missing_by, missing_files
+from common.published import model_folder
+from common.published.nemo import archive
 from common.runs.checkpoint import CheckpointError
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
@@ -19,6 +22,24 @@ SUFFIXES = (".pt", ".pth", ".nemo", ".bin", ".safetensors", ".ckpt", ".json", ".
 """What names with these ends are: files, even where there are none. "runs/best.pt" is no name of a model."""
 _DESCRIPTIONS = ("*.json", "*.txt", "*.model")
 _WEIGHTS = ("model*.safetensors", "pytorch_model*.bin", "*.nemo", "*.pt", "*.pth")  # the first that there are
+
+
+class StoredModel(NamedTuple):
+    """Where a model lies, and in which form: an archive of NeMo, packed or not, a folder, or another file."""
+
+    path: Path
+    form: Literal["archive", "folder", "file"]
+
+
+def stored(path: str | Path, *, extra: Sequence[str] = ()) -> StoredModel:
+    """The model at `path`, or of that name; `extra` and errors as of `located`. A folder may be named by a file in it,
+    as "folder/model.safetensors" is.
+    """
+    path = located(path, extra=extra)
+    if archive.is_archive(path):
+        return StoredModel(path, "archive")
+    folder = model_folder.folder_of(path)
+    return StoredModel(path, "file") if folder is None else StoredModel(folder, "folder")
 
 
 def is_name(path: str | Path) -> bool:

@@ -14,6 +14,16 @@ from common.files.json_text import parsed
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 
+FILES = ("config.json", "model.safetensors", "pytorch_model.bin", "vocab.json", "tokenizer_config.json")
+
+
+def folder_of(path: Path) -> Path | None:
+    """The folder that `path` is, or that it names a file of; None for other files."""
+    if path.is_dir():
+        return path
+    named = path.suffix == ".safetensors" or path.name in FILES or path.name.endswith(".index.json")
+    return path.parent if named and (path.parent / "config.json").is_file() else None
+
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The weights in `folder` by their names. Raises CheckpointError."""

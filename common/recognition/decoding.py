@@ -5,8 +5,10 @@ Needs no torch: log-probabilities are arrays, or tensors on the CPU, which are t
 Shapes: S frames, V labels with the blank.
 """
 
+import functools
 import math
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,7 @@ LONGEST_STRETCH = 1500  # frames, 30 s of 20 ms each
 PAUSE = 15  # frames over which a pause is looked for
 WITHIN_WORD = 1e6  # subtracted from log-probabilities within words, which are cut only where there is nothing else
 SAME_TEXT = 4  # label sequences searched for each text wanted: some differ in separators and special labels alone
+MOST_KEPT = 256  # sets of words to favour whose tables are kept for the next recording that has them
 NONE = -1  # in place of the number of a label that the model does not have
 
 
@@ -122,8 +125,43 @@ class _Cut(NamedTuple):
     ends_word: bool = False
 
 
-class CTCDecoder:
-    """Decodes what a model with these labels gives; made once, since a language model takes time to read."""
+class Scorers:
+    """What decoding knows besides a network of these labels, made once, since a language model takes time to read."""
+
+    def __init__(self, labels: Sequence[str], options: DecodingOptions, *, separator: str = " ", like: Any = None):
+        """`separator`: the label between words, if it is among them; `like`: as for `scorer_of`. Raises ConfigError."""
+        self.labels, self.options, self.separator = tuple(labels), options, separator
+        self.scorer = scorer_of(self.labels, options, separator=separator, like=like)
+        self._with_words: dict[tuple[str, ...], ctc.Scorer] = {}
+        self._lock = threading.Lock()  # batches are decoded in several threads
+
+    def spelled(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Those of `words` that the labels can spell."""
+        return tuple(word for word in words if self._scorer.spells(word))
+
+    def scorer_with(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
+        """What is known, with more words to favour. Raises ConfigError for other letters."""
+        if not hot_words:
+            return self.scorer
+        boosts = dict.fromkeys((*self.options.hot_words, *hot_words), self.options.hot_word_boost)
+        with self._lock:
+            if hot_words not in self._with_words:
+                try:
+                    self._with_words[hot_words] = self._scorer.with_hot_words(boosts)
+                except ValueError as error:
+                    raise ConfigError(f"decoding: {error}") from None
+            found = self._with_words[hot_words]
+            if len(self._with_words) > MOST_KEPT:
+                del self._with_words[next(iter(self._with_words))]
+        return found
+
+    @functools.cached_property
+    def _scorer(self) -> ctc.Scorer:
+        return self.scorer or ctc.Scorer(self.labels, options=ctc.ScorerOptions(boundary=self.separator))
+
+
+class CTCDecoder(Scorers):
+    """Decodes what a model with these labels gives."""
 
     def __init__(
         self,
@@ -140,20 +178,15 @@ class CTCDecoder:
 
         Labels like <s> or [UNK] are never written. Raises ConfigError for words or files that cannot be used.
         """
-        self.labels, self.blank, self.separator = tuple(labels), blank, separator
-        self.options = options or DecodingOptions()
-        refuse_internal_weight(self.options)
+        refuse_internal_weight(options := options or DecodingOptions())
+        super().__init__(labels, options, separator=separator, like=like)
+        self.blank = blank
         self.separator_label = self.labels.index(separator) if separator in self.labels else NONE
         texts = ctc.label_texts(self.labels, boundary=separator)
         self._parts = [[part for part in re.split("( )", text) if part] for text in texts]
         self._begins_V, self._ends_V = (
             np.array([bool(parts) and parts[end] == " " for parts in self._parts]) for end in (0, -1)
         )
-        self.scorer = scorer_of(self.labels, self.options, separator=separator, like=like)
-
-    def spelled(self, words: Iterable[str]) -> tuple[str, ...]:
-        """Those of `words` that the labels can spell."""
-        return spelled_by(self.scorer, self.labels, words, separator=self.separator)
 
     def __call__(self, log_probs_SV: ArrayLike) -> list[Reading]:
         """The readings of one recording, float32: up to options.n_best with different texts, best first."""
@@ -282,14 +315,6 @@ def refuse_internal_weight(options: DecodingOptions) -> None:
     if options.internal_weight:
         told = "expected none, for this model is decoded by CTC, which has no internal language model"
         raise ConfigError(f"decoding.internal_weight = {options.internal_weight}: {told}")
-
-
-def spelled_by(
-    scorer: ctc.Scorer | None, labels: Sequence[str], words: Iterable[str], *, separator: str = " "
-) -> tuple[str, ...]:
-    """Those of `words` that `labels`, which are those of the scorer, can spell."""
-    scorer = scorer or ctc.Scorer(labels, options=ctc.ScorerOptions(boundary=separator))
-    return tuple(word for word in words if scorer.spells(word))
 
 
 def scorer_of(

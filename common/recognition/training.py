@@ -19,33 +19,33 @@ from ctc.loss.reference import frames_needed
 ROUNDED_SECONDS = 0.005  # by which a duration in a manifest may be less than that of the recording
 
 
-class MicroBatch(NamedTuple):
-    """Some utterances of a batch, and how much the loss of each counts."""
+class WeightedBatch(NamedTuple):
+    """The utterances of a step, or of a part of it, and how much the loss of each counts."""
 
-    batch: AudioBatch
+    audio: AudioBatch
     weights_B: Tensor
 
+    @property
+    def counted(self) -> int:
+        """How many utterances count."""
+        counts = zip(self.audio.utterances, self.weights_B.tolist(), strict=True)
+        return sum(count for count, weight in counts if weight)
 
-def micro_batches(batch: AudioBatch, weights_B: Tensor, parts: int) -> list[MicroBatch]:
-    """`batch` in `parts` pieces of rows; where there are fewer rows, the last one stands in, with a weight of 0.
+    def parts(self, count: int) -> list["WeightedBatch"]:
+        """`count` pieces of rows; where there are fewer rows, the last one stands in, with a weight of 0.
 
-    Each process then has as many, which is what normalisation over all of them waits for.
-    """
-    rows = [r for r in torch.arange(len(batch.indices)).tensor_split(parts) if len(r)]
-    pieces = [MicroBatch(_rows(batch, int(r[0]), int(r[-1]) + 1), weights_B[r[0] : r[-1] + 1]) for r in rows]
-    last = len(batch.indices) - 1
-    spare = MicroBatch(_rows(batch, last, last + 1), torch.zeros(1))
-    return pieces + [spare] * (parts - len(pieces))
+        Each process then has as many, which is what normalisation over all of them waits for.
+        """
+        rows = [r for r in torch.arange(len(self.audio.indices)).tensor_split(count) if len(r)]
+        pieces = [self._rows(int(r[0]), int(r[-1]) + 1) for r in rows]
+        last = len(self.audio.indices) - 1
+        spare = self._rows(last, last + 1)._replace(weights_B=torch.zeros(1))
+        return pieces + [spare] * (count - len(pieces))
 
-
-def _rows(batch: AudioBatch, first: int, end: int) -> AudioBatch:
-    rows = {name: getattr(batch, name)[first:end] for name in batch._fields if name != "failures"}
-    return AudioBatch(**rows, failures=[])
-
-
-def counted(batch: AudioBatch, weights_B: Tensor) -> int:
-    """How many utterances of a batch count."""
-    return sum(count for count, weight in zip(batch.utterances, weights_B.tolist(), strict=True) if weight)
+    def _rows(self, first: int, end: int) -> "WeightedBatch":
+        names = (name for name in self.audio._fields if name != "failures")
+        rows = {name: getattr(self.audio, name)[first:end] for name in names}
+        return WeightedBatch(AudioBatch(**rows, failures=[]), self.weights_B[first:end])
 
 
 def log_letters(spelling: Spelling, data: Any, log: Callable[[str], None], *, source: str = "") -> None:
@@ -104,7 +104,7 @@ def _do_not_fit(id_: str, utterance: Utterance, labels: int, frames: int, needed
 
 def weighted(
     batches: Iterable[AudioBatch], dataset: SpeechDataset, frames: Callable[[Tensor], Tensor], *, has_transducer: bool
-) -> Iterator[tuple[AudioBatch, Tensor]]:
+) -> Iterator[WeightedBatch]:
     """Each batch with weights_B of its rows: 1, or 0 for targets that do not fit their frames, and for one that stands
     in where nothing could be read. Where utterances are joined, rows per utterance instead of 1, so that the mean over
     rows of what is a sum over labels is that over utterances.
@@ -115,7 +115,7 @@ def weighted(
     """
     for batch in batches:
         if not batch.indices:
-            yield stand_in(dataset, collate, batch.failures), torch.zeros(1)
+            yield WeightedBatch(stand_in(dataset, collate, batch.failures), torch.zeros(1))
             continue
         frames_B, lengths_B = frames(batch.samples_B), batch.target_lengths_B
         needed_B = (
@@ -129,4 +129,4 @@ def weighted(
             if dataset.on_error == "stop":
                 raise TrainingError(f"{message}; leave it out, or set --data.on_error skip")
             dataset.skipped.setdefault(batch.indices[row], message)  # which may be told already
-        yield batch, weights_B
+        yield WeightedBatch(batch, weights_B)

@@ -2,10 +2,11 @@
 failed."""
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from tyro.conf import Positional, arg
 
@@ -20,7 +21,8 @@ from common.recognition.sources.recordings import Source, channel_number, of_cha
 if TYPE_CHECKING:  # a runtime without torch transcribes too
     from common.devices.distributed import World
 
-Result = TypeVar("Result")
+Result = TypeVar("Result", bound=Any)
+"""What became of a recording: it has `seconds` and `error`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +71,28 @@ class TranscriptionConfig:
         sharding.check(self.shard, self.merge, self.output, self.output_dir)
 
     def find(self, *read: Path | None, folder: Path | None = None) -> FoundRecordings | None:
-        """What this job has to transcribe; None where its part is there already. Makes the folders of the output.
+        """What this job has to transcribe; None where it has nothing to: it joins parts, or its part is there already.
 
-        `read`: files that are read besides the model; `folder`: one that is written to besides the output. Raises
-        ConfigError where transcripts of what was found cannot go where they should.
+        Makes the folders of the output. `read`: files that are read besides the model; `folder`: one that is written to
+        besides the output. Raises ConfigError where transcripts of what was found cannot go where they should.
         """
+        if self.merge:
+            assert self.output is not None, "`sharding.check` wants it"
+            sharding.merge_parts(self.output)
+            return None
         found = find_recordings(self.inputs, root=self.root, max_seconds=self.max_seconds)
         read = (self.model, *read, *self.decoding.files, *self.inputs)
         writing.check(read, found.items, self.format, self.output, self.output_dir)
         for made in (self.output_dir, folder):
             writing.make_folder(made)
         return sharding.left_to_do(found, self.shard, self.format, self.output, self.output_dir)
+
+    @property
+    def own_output(self) -> Path | None:
+        """The file that this job writes: `output`, or its part of it."""
+        return (
+            self.output if self.output is None or self.shard is None else sharding.parsed(self.shard).part(self.output)
+        )
 
     def sources(self, found: FoundRecordings, world: "World | None" = None) -> Iterable[Source]:
         """What this process hears: its share, and of it the channel that is asked for."""
@@ -110,22 +123,24 @@ def write_all(
     *,
     spelled: Callable[[str], str],
     heard: Callable[[str], str] = str,
+    assumed: Sequence[str] = (),
     save_logits: Path | None = None,
     labels: Sequence[str] = (),
 ) -> Iterator[Transcript]:
     """Writes the transcripts of all processes' shares in the main one, and gives them; problems are lines on stderr.
 
     Where a reference is known, the word error rate is the last line: of references as `spelled` and hypotheses as
-    `heard`. `save_logits`: a folder for the log-probabilities of `labels`. Raises ConfigError.
+    `heard`. `assumed`: what the model does not say of itself, in lines for the user. `save_logits`: a folder for the
+    log-probabilities of `labels`. Raises ConfigError.
     """
     is_main = world is None or world.is_main
     told = tell if is_main else _nothing
-    for problem in found.problems:
-        told(problem)
+    for message in (*assumed, *found.problems):
+        told(message)
     references, hypotheses = [], []
-    path = sharding.part_of(cfg.output, cfg.shard) if is_main else None
     every = own if world is None else in_order(own, len(found.items), world)
-    with writing.output(path, whole=cfg.shard is not None) as stream:
+    path = cfg.own_output if is_main else None
+    with writing.output(path, cfg.format, cfg.output_dir, whole=cfg.shard is not None) as write:
         for item, transcript in zip(found.items, every, strict=True):
             if transcript.error:
                 told(transcript.error)
@@ -134,7 +149,7 @@ def write_all(
                     told(f"{transcript.audio}: no speech in its {transcript.seconds:.2f} s")
                 if save_logits is not None:
                     writing.save_log_probs(save_logits, item.name, transcript, labels)
-                writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
+                write(transcript, item.name)
             if item.reference is not None and not transcript.error:
                 references.append(spelled(item.reference))
                 hypotheses.append(heard(transcript.text))
@@ -145,11 +160,27 @@ def write_all(
         told(f"WER {errors.rate:.2%}: {count}")
 
 
-def status(found: FoundRecordings, failed: int, world: "World | None" = None, *, done: str = "transcribed") -> int:
-    """The exit status where `failed` of the recordings could not be `done`, which a line says."""
-    failed += len(found.problems)
-    if failed and (world is None or world.is_main):
-        tell(f"error: {failed} of {len(found.items) + len(found.problems)} could not be {done}")
+def status(
+    found: FoundRecordings,
+    results: Iterable[Result],
+    world: "World | None" = None,
+    *,
+    done: str = "transcribed",
+    timings: bool = False,
+) -> int:
+    """The exit status when all `results` have come: 1 where some could not be `done`, which a line says.
+
+    `timings`: another line says how long it took.
+    """
+    start, seconds, failed = time.perf_counter(), 0.0, len(found.problems)
+    for result in results:
+        seconds += result.seconds
+        failed += bool(result.error)
+    told, spent = tell if world is None or world.is_main else _nothing, time.perf_counter() - start
+    if timings:
+        told(f"{seconds:.2f} s of audio in {spent:.2f} s: {seconds / spent:.1f} times real time, reading included")
+    if failed:
+        told(f"error: {failed} of {len(found.items) + len(found.problems)} could not be {done}")
     return 1 if failed else 0
 
 

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any, Generic, NamedTuple, TypeVar, cast
@@ -44,6 +44,7 @@ UNUSABLE = (
 )
 
 Configuration = TypeVar("Configuration")
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 class Imported(NamedTuple, Generic[Configuration]):
@@ -210,12 +211,29 @@ def unfilled() -> Iterator[None]:
         yield
 
 
+def made(build: Callable[[], Model], weights: Mapping[str, torch.Tensor], path: Path | str) -> Model:
+    """What `build` makes, with the `weights` of the checkpoint at `path`, on the CPU in evaluation mode.
+
+    Raises CheckpointError, also for whatever sizes in its configuration make Python raise.
+    """
+    with usable(path):
+        with unfilled():
+            model = build()
+        fill(model, weights, path)
+    return model.eval()
+
+
 def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path | str) -> None:
-    """Gives `model` the `weights`, all of them. Raises CheckpointError where they do not fit, or are no numbers."""
+    """Gives `model` the `weights`, all of them, in float32; counters of batches, which decide nothing, may be absent.
+
+    Raises CheckpointError where they do not fit, or are no numbers.
+    """
     for name, weight in weights.items():
         if not isinstance(weight, torch.Tensor) or weight.is_complex() or weight.layout != torch.strided:
             raise CheckpointError(f"{path}: {name} is no weight: expected a tensor, found {type(weight).__name__}")
     check_numbers(weights, path)
+    counters = {name: torch.tensor(0) for name in model.state_dict() if name.endswith(_COUNTER)}
+    weights = counters | {name: full(name, weight) for name, weight in weights.items()}
     try:
         model.load_state_dict(weights, assign=True)
     except RuntimeError as error:

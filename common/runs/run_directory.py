@@ -194,12 +194,13 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
             held.enter_context(memory.kept())
         problem: Exception | None = None
         newest: Path | None = None
+        saved: dict[str, Any] | None = None
         messages: list[str] = []
         if world.is_main:
             try:
                 held.enter_context(_removed(folder, tried=getattr(cfg, "dry_run", False)))
                 held.enter_context(locked(folder))
-                newest, messages = _newest(folder, name, resume=cfg.resume, saves=saves)
+                newest, saved, messages = _newest(folder, name, resume=cfg.resume, saves=saves)
                 log = held.enter_context(contextlib.closing(RunLogger(folder, tensorboard=cfg.tensorboard)))
             except (ConfigError, CheckpointError) as error:
                 problem = error
@@ -212,12 +213,15 @@ def started(cfg: Any, name: str, *, saves: bool = True) -> Iterator[RunDirectory
             raise problem
         for message in messages:
             log.event(message)
-        saved = checkpoint.load(newest) if newest is not None else None
+        if newest is not None and not world.is_main:
+            saved = checkpoint.load(newest)
         yield RunDirectory(folder, name, world, log, saved)
 
 
-def _newest(folder: Path, name: str, *, resume: bool, saves: bool) -> tuple[Path | None, list[str]]:
-    """The newest whole checkpoint, and what is to be said of those that are damaged, which are moved aside."""
+def _newest(
+    folder: Path, name: str, *, resume: bool, saves: bool
+) -> tuple[Path | None, dict[str, Any] | None, list[str]]:
+    """The newest whole checkpoint, what it holds, and what to say of those that are damaged, which are moved aside."""
     for leftover in (*folder.glob(".*.[0-9]*.tmp"), *folder.glob("*/.*.[0-9]*.tmp")):  # of jobs that were killed
         if leftover.parent == folder or not (leftover.parent / LOCK).exists():  # a folder within that is another run's
             leftover.unlink(missing_ok=True)
@@ -228,15 +232,15 @@ def _newest(folder: Path, name: str, *, resume: bool, saves: bool) -> tuple[Path
                 f"{folder}: holds checkpoints of an earlier run, up to step {steps[-1][0]}; "
                 "go on from them with --resume true, or take another --output_dir"
             )
-        return None, []
-    _, damaged = checkpoint.load_newest(folder, name)
+        return None, None, []
+    saved, damaged = checkpoint.load_newest(folder, name)
     messages = []
     for path in damaged:
         aside = path.with_name(f"{path.name}.damaged")
         path.replace(aside)
         messages.append(f"{path}: damaged, moved to {aside.name}; taking the one before")
     whole = [path for _, path in steps if path not in damaged]
-    return (whole[-1] if whole else None), messages
+    return (whole[-1] if whole else None), saved, messages
 
 
 @contextlib.contextmanager

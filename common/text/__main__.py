@@ -40,10 +40,10 @@ def main(cfg: Explanation) -> None:
     readings, units = dict(own.words), dict(own.units)
     for text in cfg.texts + cfg.why:
         if cfg.reader == "voice":
-            found = voice_tokens(text, readings=readings, units=units)
+            found = list(voice_tokens(text, readings=readings, units=units))
             said = spoken_english(text, readings=readings, units=units)
         else:
-            found, said = label_tokens(text, readings=readings), normalize_english(text, readings=readings)
+            found, said = list(label_tokens(text, readings=readings)), normalize_english(text, readings=readings)
         print(explained(found))
         for written, reasons in why("".join(token.written for token in found), _VOICE) if text in cfg.why else ():
             print(f"{written!r}: " + ", ".join(f"{said} {score}" for said, score in reasons.readings[:6]))

@@ -6,7 +6,7 @@ characters before and after. Text that is normalised already is left as it is.
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from common.text.engine.token import Token
@@ -36,7 +36,7 @@ def normalize_english(text: str, *, keep: str | None = None, readings: Mapping[s
     return tidied(in_ascii(said, keep, symbols=False).lower(), keep)
 
 
-def label_tokens(text: str, *, keep: str = "", readings: Mapping[str, str] | None = None) -> list[Token]:
+def label_tokens(text: str, *, keep: str = "", readings: Mapping[str, str] | None = None) -> Iterator[Token]:
     """The tokens of `text` as `normalize_english` reads them, without its last step, which is that of characters."""
     return tokens(in_ascii(prepared(text), keep), Style(readings=readings or {}))
 

@@ -8,7 +8,7 @@ reading in English stay where they are, for the caller to report.
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from common.text.engine.token import Token
@@ -83,7 +83,7 @@ def said_english(
         if first < last:
             given[first] = Token(ascii_text[first:last], GIVEN, piece.spoken)
     style = Style(for_voice=True, known=known, readings=readings or {}, units=units or {}, given=given)
-    found = tokens(ascii_text, style)
+    found = list(tokens(ascii_text, style))
     said, origins, position = [], [], 0
     for token, words in zip(found, spoken_each(found), strict=True):
         said.append(words)
@@ -153,7 +153,7 @@ def voice_tokens(
     known: Container[str] = (),
     readings: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
-) -> list[Token]:
+) -> Iterator[Token]:
     """The tokens of `text` as `spoken_english` reads them, without its last step, which is that of characters."""
     text = prepared(text)
     text = in_ascii(text, without_reading(text))

@@ -97,7 +97,7 @@ def align(
     targets_BU = np.full((batch, max(map(len, transcripts), default=0)), blank, np.int32)
     for row_U, labels in zip(targets_BU, transcripts, strict=True):
         row_U[: len(labels)] = labels
-    return _alignments(_viterbi(log_probs_BSV, targets_BU, counts_B, lengths_B, blank), lengths_B.tolist())
+    return _alignments(viterbi(log_probs_BSV, targets_BU, counts_B, lengths_B, blank)[0], lengths_B.tolist())
 
 
 def word_spans(labels: Sequence[int], alignment: Alignment, *, boundary: int) -> list[WordSpan]:
@@ -120,7 +120,7 @@ def word_spans(labels: Sequence[int], alignment: Alignment, *, boundary: int) ->
 
 def _align_around_stars(item: int, log_probs_SV: np.ndarray, targets: list[int], star: int, blank: int) -> Alignment:
     labels, is_star = split_stars(targets, star)
-    spans, _ = viterbi_with_gaps(log_probs_SV, labels, is_star, blank, gap_log_prob=0.0)
+    spans, _ = viterbi_of_one(log_probs_SV, labels, is_star, 0.0, blank)
     (found,) = _alignments(spans, [len(labels)], first_item=item)
     best_S = normalised(log_probs_SV).max(1)
     starts, ends, scores = [], [], []
@@ -159,43 +159,22 @@ def normalised(scores_SV: np.ndarray) -> np.ndarray:
         return scores_SV - most_S1 - np.log(np.exp(scores_SV - most_S1).sum(1, keepdims=True))
 
 
-def viterbi_with_gaps(
-    scores_SV: np.ndarray,
-    labels: list[int],
-    is_gap: Sequence[bool],
-    blank: int,
-    *,
-    gap_log_prob: float,
-    window: int = 0,
-) -> tuple[Spans, bool]:
-    """One utterance where something that is not in the transcript may lie before some labels, or at the end: `is_gap`.
-
-    A frame of it costs `gap_log_prob` and its best class. With a window (in labels; 0: none) also whether the path
-    came near its edge.
-    """
-    targets_BU, is_gap_U = np.array([labels], np.int32), np.array(is_gap, bool)
-    frames_B, lengths_B = np.array([len(scores_SV)]), np.array([len(labels)])
-    library = _native.load()
-    if library is None:
-        _library.warn_slow("ctc.align", computes_in="numpy")
-        return viterbi_numpy(
-            scores_SV[None], targets_BU, frames_B, lengths_B, blank, gaps=(is_gap_U, gap_log_prob)
-        ), False
-    options = _native.AlignOptions(
-        blank=blank, threads=1, window=window, is_gap=is_gap_U.ctypes.data, gap_log_prob=gap_log_prob
-    )
-    spans, is_clipped_B = viterbi_native(library, scores_SV[None], targets_BU, frames_B, lengths_B, options)
-    return spans, bool(is_clipped_B)
-
-
-def _viterbi(
+def viterbi(
     log_probs_BSV: "Tensor | np.ndarray",
     targets_BU: np.ndarray,
     frames_B: np.ndarray,
     lengths_B: np.ndarray,
     blank: int,
-) -> Spans:
-    if is_tensor(log_probs_BSV) and not log_probs_BSV.is_cpu:
+    *,
+    gaps: tuple[np.ndarray, float] | None = None,
+    window: int = 0,
+) -> tuple[Spans, bool]:
+    """The spans, and whether a path came near the edge of the window (in labels; 0: none).
+
+    `gaps`: before which labels of an utterance, and at its end, something that is not in the transcript may lie, each
+    frame of which costs this number and its best class.
+    """
+    if gaps is None and is_tensor(log_probs_BSV) and not log_probs_BSV.is_cpu:
         import torch
 
         from ctc.bindings import _cuda_decode, _cuda_library
@@ -203,16 +182,28 @@ def _viterbi(
         if _cuda_library.serves(log_probs_BSV):
             targets, frames, lengths = map(torch.from_numpy, (targets_BU, frames_B, lengths_B))
             found = _cuda_decode.viterbi(log_probs_BSV, targets, frames, lengths, blank)
-            return Spans(*(tensor.cpu().numpy() for tensor in found))
+            return Spans(*(tensor.cpu().numpy() for tensor in found)), False
         _library.warn_slow(
             "ctc.align", _cuda_library.why_missing(log_probs_BSV.device), computes_in="C++ on the processor"
         )
     scores_BSV, library = on_host(log_probs_BSV), _native.load()
     if library is None:
         _library.warn_slow("ctc.align", computes_in="numpy")
-        return viterbi_numpy(scores_BSV, targets_BU, frames_B, lengths_B, blank)
-    options = _native.AlignOptions(blank=blank, threads=threads())
-    return viterbi_native(library, scores_BSV, targets_BU, frames_B, lengths_B, options)[0]
+        return viterbi_numpy(scores_BSV, targets_BU, frames_B, lengths_B, blank, gaps=gaps), False
+    options = _native.AlignOptions(blank=blank, threads=threads(), window=window)
+    if gaps is not None:
+        options.is_gap, options.gap_log_prob = gaps[0].ctypes.data, gaps[1]
+    spans, is_clipped_B = viterbi_native(library, scores_BSV, targets_BU, frames_B, lengths_B, options)
+    return spans, bool(is_clipped_B.any())
+
+
+def viterbi_of_one(
+    scores_SV: np.ndarray, labels: list[int], is_gap: Sequence[bool], gap_log_prob: float, blank: int, window: int = 0
+) -> tuple[Spans, bool]:
+    """As `viterbi`, of one utterance with gaps."""
+    gaps = (np.array(is_gap, bool), gap_log_prob)
+    sizes = (np.array([len(scores_SV)]), np.array([len(labels)]))
+    return viterbi(scores_SV[None], np.array([labels], np.int32), *sizes, blank, gaps=gaps, window=window)
 
 
 def viterbi_native(
@@ -232,7 +223,7 @@ def viterbi_native(
     workspace = np.empty(library.ctc_align_workspace(most_frames, longest, options), np.uint8)
     inputs = (_native.scores(scores_BSV), frames_B, targets_BU, width, lengths_B, options)
     outputs = (start_BU, end_BU, log_prob_BU, log_prob_B, is_clipped_B)
-    _native.call(library.ctc_align, *inputs, *outputs, workspace, workspace.nbytes)
+    library.ctc_align(*inputs, *outputs, workspace, workspace.nbytes)
     return Spans(start_BU, end_BU, log_prob_BU, log_prob_B), is_clipped_B.astype(bool)
 
 

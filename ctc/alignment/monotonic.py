@@ -50,7 +50,7 @@ def monotonic_native(library: ctypes.CDLL, log_probs_BTL: Tensor, frames_B: Tens
     threads = min(torch.get_num_threads(), max(batch, 1))
     workspace = torch.empty(library.ctc_monotonic_workspace(frames, tokens, threads), dtype=torch.uint8)
     inputs = (_native.scores(scores_BTL), frames_B, lengths_B, threads)
-    _native.call(library.ctc_monotonic, *inputs, durations_BL, workspace, workspace.numel())
+    library.ctc_monotonic(*inputs, durations_BL, workspace, workspace.numel())
     return durations_BL
 
 

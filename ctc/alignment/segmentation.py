@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ctc.alignment.align import Spans, frames_needed, normalised, read_transcripts, viterbi_with_gaps
+from ctc.alignment.align import Spans, frames_needed, normalised, read_transcripts, viterbi_of_one
 from ctc.inputs import UTTERANCE, host_scores
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ def segment(
 def _spans(scores_SV: np.ndarray, labels: list[int], is_gap: list[bool], blank: int, options: SegmentOptions) -> Spans:
     window, is_clipped = options.window, True
     while is_clipped:
-        spans, is_clipped = viterbi_with_gaps(
-            scores_SV, labels, is_gap, blank, gap_log_prob=options.gap_log_prob, window=window
-        )
+        spans, is_clipped = viterbi_of_one(scores_SV, labels, is_gap, options.gap_log_prob, blank, window)
         is_clipped = is_clipped and window <= len(labels)
         window *= 2
     return spans

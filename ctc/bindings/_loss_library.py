@@ -32,7 +32,7 @@ class CTCProblem(ctypes.Structure):
     )
 
 
-FUNCTIONS = {"ctc_loss": "ppppppppppp", "ctc_loss_workspace": "pp"}
+FUNCTIONS = {"ctc_loss": "ppppppppppp>i", "ctc_loss_workspace": "pp>i"}
 
 
 @functools.cache
@@ -115,8 +115,7 @@ def run(
         raise ValueError(wrong_utterance(invalid.value, problem, labels))
     if status == INVALID_VALUE:
         raise ValueError(left_over(labels))
-    if status != SUCCESS:
-        raise RuntimeError(f"ctc_loss of the native library answered with status {status}")
+    native.check(status, library.ctc_loss)
     return losses_B if reduced is None else reduced
 
 

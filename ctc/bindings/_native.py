@@ -16,7 +16,6 @@ if TYPE_CHECKING:  # decoders of arrays work without it
 
 VERSION = 6
 """`CTC_DECODE_VERSION` of the header that this file describes."""
-STATUS = {1: "an argument is invalid", 2: "the workspace is too small"}
 
 
 class Scores(Structure):
@@ -108,13 +107,13 @@ FUNCTIONS = {
     "ctc_align": "pppnppppppppz",
     "ctc_monotonic_workspace": "nni>z",
     "ctc_monotonic": "pppippz",
-    "ctc_arpa_level": "pninppppp",
+    "ctc_arpa_level": "pninppppp>i",
     "ctc_ngram_workspace": "p>z",
-    "ctc_ngram_plan": "ppppp",
+    "ctc_ngram_plan": "ppppp>i",
     "ctc_ngram_fill": "ppipppppppp",
     "ctc_packed_bytes": "ni>z",
     "ctc_pack": "pnip",
-    "ctc_scorer_check": "pn",
+    "ctc_scorer_check": "pn>i",
     "ctc_beam_workspace": "nnp>z",
     "ctc_beam_search": "ppppppppppppz",
     "ctc_beam_stream_bytes": "np>z",
@@ -149,10 +148,3 @@ def scores(scores_BSV: "np.ndarray | Tensor") -> Scores:
         size, address = scores_BSV.element_size(), scores_BSV.data_ptr()
         batch_stride, frame_stride, _ = scores_BSV.stride()
     return Scores(address, size == 8, batch, frames, vocabulary, batch_stride, frame_stride)
-
-
-def call(function: Callable[..., int], *arguments: object) -> None:
-    """Calls a decoder; a status other than success is a defect of this binding, which has checked the arguments."""
-    status = function(*arguments)
-    if status != 0:
-        raise RuntimeError(f"{getattr(function, '__name__', 'native decoder')}: {STATUS[status]}")

@@ -145,7 +145,7 @@ def search_native(
     arrays = (labels_BNS, lengths_BN, log_prob_BN, external_BN, counts_B, start_BNS, end_BNS)
     table = scorer.table() if scorer is not None else None
     inputs = (_native.scores(scores_BSV), frames_B, table, native)
-    _native.call(library.ctc_beam_search, *inputs, *arrays, workspace, workspace.size)
+    library.ctc_beam_search(*inputs, *arrays, workspace, workspace.size)
     return [
         hypotheses_of(count, *rows) for count, *rows in zip(counts_B.tolist(), *arrays[:4], *arrays[5:], strict=True)
     ]

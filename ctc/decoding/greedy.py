@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctc.bindings import _library, _native
-from ctc.inputs import check_lengths, check_scores, host_lengths, is_tensor, on_host
+from ctc.inputs import check_lengths, check_scores, host_lengths, is_tensor, length_tensor, on_host
 from ctc.native import threads
 
 if TYPE_CHECKING:  # arrays are decoded without it
@@ -76,15 +76,19 @@ def greedy(
 
     `log_probs_BSV`: log-probabilities or logits, any floating type, any device, never modified. `frames_B`: how many
     of the S frames belong to each utterance; the others are not read into any result. Of labels with
-    equal scores the lowest counts. On an accelerator everything is collapsed there and copied back once.
+    equal scores the lowest counts. On a GPU with our kernels everything is collapsed there and copied back once.
 
     Raises ValueError for shapes, types, lengths and a blank that do not fit, and for an utterance that holds NaN.
     """
     check_scores(log_probs_BSV, blank, name="greedy: log_probs_BSV")
     if is_tensor(log_probs_BSV) and not log_probs_BSV.is_cpu:
-        from ctc.bindings import _cuda_decode
+        from ctc.bindings import _cuda_decode, _cuda_library
 
-        return _unpack(_cuda_decode.collapsed(log_probs_BSV, frames_B, blank).cpu().numpy())
+        if _cuda_library.serves(log_probs_BSV):
+            there_B = length_tensor(frames_B, log_probs_BSV.shape[0], name="greedy: frames_B")
+            return _unpack(_cuda_decode.greedy(log_probs_BSV, there_B, blank).cpu().numpy())
+        why = _cuda_library.why_missing(log_probs_BSV.device)
+        _library.warn_slow("ctc.greedy", why, computes_in="C++ on the processor")
     scores_BSV = on_host(log_probs_BSV)
     lengths_B = host_lengths(frames_B, *scores_BSV.shape[:2], name="greedy: frames_B")
     library = _native.load()
@@ -101,7 +105,7 @@ def _greedy_native(library: ctypes.CDLL, scores_BSV: np.ndarray, frames_B: np.nd
     counts_B, nan_frames_B = np.empty((2, batch), np.int32)
     n_threads = min(threads(), max(1, scores_BSV.size // SCORES_PER_THREAD))
     outputs = (runs_B3S, confidence_BS, counts_B, nan_frames_B)
-    _native.call(library.ctc_greedy, _native.scores(scores_BSV), frames_B, blank, n_threads, *outputs)
+    library.ctc_greedy(_native.scores(scores_BSV), frames_B, blank, n_threads, *outputs)
     return _decoded(runs_B3S, confidence_BS, counts_B.tolist(), nan_frames_B.tolist())
 
 
@@ -125,7 +129,7 @@ def greedy_numpy(scores_BSV: np.ndarray, frames_B: np.ndarray, blank: int) -> li
 
 
 def _unpack(packed_BP: np.ndarray) -> list[Decoded]:
-    """What `_cuda_decode.collapsed` gives, taken apart."""
+    """What `_cuda_decode.greedy` gives, taken apart."""
     packed_BP = np.asarray(packed_BP)
     batch, size = packed_BP.shape
     frames = (size - 3) // 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ctc.bindings import _library, _native
-from ctc.decoding.beam import BeamOptions, Hypothesis, check_memory, hypotheses_of, native_options, search_python
+from ctc.decoding.beam import BeamOptions, Hypothesis, check_memory, hypotheses_of, native_options
 from ctc.inputs import UTTERANCE, host_scores
 from ctc.language_models.scorer import Scorer
 
@@ -52,7 +52,7 @@ class BeamStream:
     ) -> None:
         """`vocabulary`: how many labels the scores have, blank among them. `frames`: whose prefixes there is room for.
 
-        Raises ValueError for what does not fit.
+        Raises ValueError for what does not fit, and without the native library.
         """
         if not 0 <= blank < vocabulary:
             raise ValueError(f"blank: expected a label in [0, {vocabulary}), found {blank}")
@@ -63,60 +63,55 @@ class BeamStream:
         self.options = options or BeamOptions()
         if self.options.thorough:
             raise ValueError("BeamStream: thorough: expected False, for a thorough search needs all frames at its end")
+        if (library := _native.load()) is None:
+            raise ValueError(f"BeamStream: it needs the native library; `{_library.LIBRARY.command}` makes it")
         self.frames = 0
         """How many frames were pushed."""
-        self.memory = 0
-        """Bytes of the state; 0 without the native library, where all frames are kept and searched anew."""
-        self._vocabulary, self._blank, self._scorer = vocabulary, blank, scorer
+        self._vocabulary, self._blank, self._library = vocabulary, blank, library
         self._settled_end, self._most_open = 0, 1 + frames * self.options.beam
-        self._kept_SV: list[np.ndarray] = []
-        self._library = _native.load()
-        if self._library is None:
-            _library.warn_slow("ctc.BeamStream")
-            return
         self._native = native_options(blank, self.options)
         self._native.stream_frames = frames
         self._table = scorer.table() if scorer is not None else None
-        self.memory = self._library.ctc_beam_stream_bytes(vocabulary, self._native)
+        self.memory: int = library.ctc_beam_stream_bytes(vocabulary, self._native)
+        """Bytes of the state."""
         check_memory(self.memory, self.options)
         self.stream_state = np.empty(self.memory, np.uint8)
         arguments = (vocabulary, self._table, self._native, self.stream_state, self.memory)
-        _native.call(self._library.ctc_beam_stream_start, *arguments)
+        library.ctc_beam_stream_start(*arguments)
+
+    @staticmethod
+    def is_available() -> bool:
+        """Whether there is the native library, which it needs."""
+        return _native.load() is not None
 
     def copy(self) -> "BeamStream":
         """Another one that goes on from here, for frames that may yet change."""
         other = copy.copy(self)
-        other._kept_SV = list(self._kept_SV)
-        if self._library is not None:
-            other.stream_state = self.stream_state.copy()
+        other.stream_state = self.stream_state.copy()
         return other
 
     def push(self, log_probs_SV: "Tensor | np.ndarray") -> bool:
         """The next frames, log-probabilities or logits; whether anything can still be read."""
         scores_SV = self._taken(log_probs_SV)
-        if self._library is None:
-            return bool(self.hypotheses())
         is_over = ctypes.c_int32()
         arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state, is_over)
-        _native.call(self._library.ctc_beam_stream_push, *arguments)
+        self._library.ctc_beam_stream_push(*arguments)
         return not is_over.value
 
     def settle(self, log_probs_SV: "Tensor | np.ndarray") -> Labels:
         """The next frames, as `push`; the labels that are settled now, behind those that were.
 
         However the frames are cut, what is found is the same. Where labels differ for longer than there is room for,
-        the most probable path settles them. Without the native library none are settled.
+        the most probable path settles them.
         """
         scores_SV = self._taken(log_probs_SV)
-        if self._library is None:
-            return Labels([], [], [], [], [])
         most = self._open() + len(scores_SV)
         labels_S, start_S, end_S = np.empty((3, most), np.int32)
         log_prob_S, entropy_S = np.empty((2, most), np.float32)
         outputs = (labels_S, start_S, end_S, log_prob_S, entropy_S)
         count, is_over = ctypes.c_int64(), ctypes.c_int32()
         arguments = (_native.scores(scores_SV[None]), self._table, self._native, self.stream_state, most)
-        _native.call(self._library.ctc_beam_stream_settle, *arguments, *outputs, count, is_over)
+        self._library.ctc_beam_stream_settle(*arguments, *outputs, count, is_over)
         settled = [array[: count.value].tolist() for array in outputs]
         if count.value:
             self._settled_end = settled[2][-1]
@@ -129,15 +124,13 @@ class BeamStream:
     def readings(self) -> list[tuple[Hypothesis, Labels]]:
         """The best hypotheses so far, best first, each with the sums over its frames, of streams that `settle`."""
         n_best, most = self.options.n_best, self._open()
-        if self._library is None:
-            return [(found, self._summed(found)) for found in self._searched()]
         labels_NS, start_NS, end_NS = np.empty((3, n_best, most), np.int32)
         lengths_N, count = np.empty(n_best, np.int32), np.empty(1, np.int32)
         log_prob_N, external_N = np.full((2, n_best), math.nan)
         log_prob_NS, entropy_NS = np.empty((2, n_best, most), np.float32)
         outputs = (labels_NS, lengths_N, log_prob_N, external_N, count, start_NS, end_NS, log_prob_NS, entropy_NS)
         arguments = (self._vocabulary, self._table, self._native, self.stream_state, most)
-        _native.call(self._library.ctc_beam_stream_result, *arguments, *outputs)
+        self._library.ctc_beam_stream_result(*arguments, *outputs)
         found = hypotheses_of(int(count[0]), labels_NS, lengths_N, log_prob_N, external_N, start_NS, end_NS)
         rows = zip(found, log_prob_NS, entropy_NS, strict=False)
         return [
@@ -151,24 +144,8 @@ class BeamStream:
         if scores_SV.shape[1] != self._vocabulary:
             raise ValueError(f"BeamStream: expected {self._vocabulary} labels, found {scores_SV.shape[1]}")
         self.frames += len(scores_SV)
-        if self._library is None:
-            self._kept_SV.append(scores_SV.astype(np.float64))
         return scores_SV
 
     def _open(self) -> int:
         """Labels that are not settled, at most."""
         return min(self.frames - self._settled_end, self._most_open)
-
-    def _searched(self) -> list[Hypothesis]:
-        scores_BSV = np.concatenate([np.zeros((0, self._vocabulary)), *self._kept_SV])[None]
-        return search_python(scores_BSV, np.array([self.frames]), self._blank, self._scorer, self.options)[0]
-
-    def _summed(self, found: Hypothesis) -> Labels:
-        scores_SV = np.concatenate([np.zeros((0, self._vocabulary)), *self._kept_SV])
-        log_probs_SV = scores_SV - np.logaddexp.reduce(scores_SV, axis=1, keepdims=True)
-        finite_SV = np.maximum(log_probs_SV, np.finfo(np.float32).min)  # 0 times the logarithm of 0 is to be 0
-        entropy_S = -(np.exp(finite_SV) * finite_SV).sum(1)
-        spans = list(zip(found.labels, found.start_frames, found.end_frames, strict=True))
-        log_probs = [float(log_probs_SV[start:end, label].sum()) for label, start, end in spans]
-        entropies = [float(entropy_S[start:end].sum()) for _, start, end in spans]
-        return Labels(found.labels, found.start_frames, found.end_frames, log_probs, entropies)

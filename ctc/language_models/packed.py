@@ -53,7 +53,7 @@ def pack(values: np.ndarray | Sequence[int], library: ctypes.CDLL | None = None)
     size = packed_bytes(len(values), width)
     if library is not None:
         bits = np.zeros(size, np.uint8)
-        _native.call(library.ctc_pack, values, len(values), width, bits)
+        library.ctc_pack(values, len(values), width, bits)
         return Packed(bits, width, len(values))
     bit = np.arange(len(values), dtype=np.int64) * width
     shifted = values.astype(np.uint64) << (bit & 7).astype(np.uint64)

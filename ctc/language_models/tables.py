@@ -117,7 +117,7 @@ def automaton_native(library: ctypes.CDLL, model: BackoffModel) -> NgramAutomato
     backoff, backoff_state = np.empty(states.value, np.float32), np.empty(states.value, np.int32)
     word_bound = np.empty(len(model.vocabulary), np.float32)
     arrays = (first_arc, arc_word, arc_log_prob, arc_next, backoff, backoff_state, word_bound)
-    _native.call(library.ctc_ngram_fill, table, workspace, index.get(START, NONE), *arrays, start_state)
+    library.ctc_ngram_fill(table, workspace, index.get(START, NONE), *arrays, start_state)
     return NgramAutomaton(
         first_arc=pack(first_arc, library),
         arc_word=pack(arc_word, library),

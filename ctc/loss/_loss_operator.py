@@ -5,7 +5,7 @@ backward gives it away, scaled in place, and another computes it anew from the l
 classes, L labels of the longest utterance; N is what vmap maps over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from ctc.bindings._loss_library import LossOptions, TargetLabels
 from ctc.loss import reference
 from ctc.loss.memory import GradientPool, gradient_like, readable
 
-Arguments = tuple[Tensor, Tensor, Tensor, Tensor, int, int, str, bool, float, float, int | None, bool, Tensor | None]
+OPTIONS = ("blank", "reduction", "zero_infinity", "label_smoothing", "entropy_weight", "star")
 
 
 def loss(
@@ -30,20 +30,9 @@ def loss(
     """
     wants_gradient = _wants_derivative(logits_TBV)
     is_half = logits_TBV.dtype == torch.float16  # scaled (GradScaler) before it is rounded, so not before backward
-    arguments: Arguments = (
-        logits_TBV,
-        labels.targets,
-        labels.input_lengths,
-        labels.target_lengths,
-        labels.longest,
-        options.blank,
-        options.reduction,
-        options.zero_infinity,
-        options.label_smoothing,
-        options.entropy_weight,
-        options.star,
-        wants_gradient and not is_half,
-        None,
+    arguments: tuple[Any, ...] = (
+        *(logits_TBV, *labels.arrays, labels.longest, *(getattr(options, name) for name in OPTIONS)),
+        *(wants_gradient and not is_half, None),
     )
     if is_traced():
         return operator(*arguments)[0]
@@ -83,41 +72,24 @@ def _gradient_memory(logits_TBV: Tensor, in_place: bool, pool: GradientPool | No
     return gradient_like(logits_TBV) if pool is None else pool.empty_like(logits_TBV)
 
 
-@torch.library.custom_op("ctc::loss", mutates_args=())
-def operator(
-    logits_TBV: Tensor,
-    targets: Tensor,
-    input_lengths_B: Tensor,
-    target_lengths_B: Tensor,
-    longest: int,
-    blank: int,
-    reduction: str,
-    zero_infinity: bool,
-    label_smoothing: float,
-    entropy_weight: float,
-    star: int | None,
-    wants_gradient: bool,
-    scale_B: Tensor | None,
-) -> tuple[Tensor, Tensor]:
+@torch.library.custom_op(
+    "ctc::loss",
+    mutates_args=(),
+    schema="(Tensor logits_TBV, Tensor targets, Tensor input_lengths_B, Tensor target_lengths_B, SymInt longest, "
+    "SymInt blank, str reduction, bool zero_infinity, float label_smoothing, float entropy_weight, SymInt? star, "
+    "bool wants_gradient, Tensor? scale_B) -> (Tensor, Tensor)",
+)
+def operator(logits_TBV: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
     """The loss and its gradient, of which each utterance's is multiplied with `scale_B`; empty if it is not wanted."""
-    labels = TargetLabels(targets, input_lengths_B, target_lengths_B, longest)
-    options = _options(blank, reduction, zero_infinity, label_smoothing, entropy_weight, star)
+    (labels, options), (wants_gradient, scale_B) = _taken(arguments[:10]), arguments[10:]
     gradient_TBV = gradient_like(logits_TBV) if wants_gradient else None
     loss = _compute(logits_TBV, labels, options, gradient_TBV, scale_B)
     return loss, logits_TBV.new_empty(0) if gradient_TBV is None else gradient_TBV
 
 
-def _options(
-    blank: int, reduction: str, zero_infinity: bool, label_smoothing: float, entropy_weight: float, star: int | None
-) -> LossOptions:
-    return LossOptions(
-        blank=blank,
-        reduction=reduction,  # type: ignore[arg-type]
-        zero_infinity=zero_infinity,
-        label_smoothing=label_smoothing,
-        entropy_weight=entropy_weight,
-        star=star,
-    )
+def _taken(arguments: Sequence[Any]) -> tuple[TargetLabels, LossOptions]:
+    """Labels and options as `operator` takes them."""
+    return TargetLabels(*arguments[:4]), LossOptions(**dict(zip(OPTIONS, arguments[4:], strict=True)))
 
 
 def _compute(
@@ -151,7 +123,7 @@ class _Loss(torch.autograd.Function):
         if memory is None:
             return operator(*arguments[:13])
         logits_TBV = arguments[0]
-        loss = _compute(logits_TBV, TargetLabels(*arguments[1:5]), _options(*arguments[5:11]), memory, None)
+        loss = _compute(logits_TBV, *_taken(arguments[1:11]), memory, None)
         if in_place:
             torch.autograd.graph.increment_version(logits_TBV)
         return loss, logits_TBV.new_empty(0)
@@ -178,13 +150,12 @@ class _Loss(torch.autograd.Function):
         if gradient_TBV is None:
             if not ctx.saved_tensors:
                 raise RuntimeError("ctc_loss: a second backward needs the logits, which in_place=True has overwritten")
-            logits_TBV, targets, input_lengths_B, target_lengths_B = ctx.saved_tensors
+            logits_TBV, *labels = ctx.saved_tensors
             is_half = logits_TBV.dtype == torch.float16
             scale_B = by.expand(logits_TBV.shape[1]) if is_half else None
             if _are_ordinary(*ctx.saved_tensors, by):  # the operator cannot derive the plain loss
                 gradient_TBV = gradient_like(logits_TBV)
-                labels = TargetLabels(targets, input_lengths_B, target_lengths_B, ctx.options[0])
-                _compute(logits_TBV, labels, _options(*ctx.options[1:]), gradient_TBV, scale_B)
+                _compute(logits_TBV, *_taken((*labels, *ctx.options)), gradient_TBV, scale_B)
             else:
                 gradient_TBV = operator(*ctx.saved_tensors, *ctx.options, True, scale_B)[1]
             by = torch.ones_like(by) if is_half else by

@@ -12,7 +12,7 @@
 from ctc.native.building import BuildReport, build
 from ctc.native.command import command_line
 from ctc.native.compilers import BuildError, find_compiler
-from ctc.native.declaring import declare, fields
+from ctc.native.declaring import check, declare, fields
 from ctc.native.library import NativeLibrary
 from ctc.native.loading import current_stream, load, load_binding, threads
 
@@ -21,6 +21,7 @@ __all__ = [
     "BuildReport",
     "NativeLibrary",
     "build",
+    "check",
     "command_line",
     "current_stream",
     "declare",

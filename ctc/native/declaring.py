@@ -25,7 +25,8 @@ KINDS: dict[str, Any] = dict(zip("pinzdf", (Address, *NUMBERS, ctypes.c_float), 
 
 
 def declare(library: ctypes.CDLL, functions: Mapping[str, str]) -> ctypes.CDLL:
-    """`library`, whose functions know their arguments, a letter each; behind > what they return, by default a status.
+    """`library`, whose functions know their arguments, a letter each; behind > what they return, by default a status,
+    and one other than 0 raises RuntimeError.
 
     Raises AttributeError for a function that it has not.
     """
@@ -33,7 +34,16 @@ def declare(library: ctypes.CDLL, functions: Mapping[str, str]) -> ctypes.CDLL:
         arguments, _, result = letters.partition(">")
         function = getattr(library, name)
         function.restype, function.argtypes = KINDS[result or "i"], [KINDS[letter] for letter in arguments]
+        if not result:
+            function.errcheck = check
     return library
+
+
+def check(status: int, function: Any, _arguments: object = None) -> int:
+    """Raises RuntimeError for a status other than 0: a defect of the binding, which checks what it passes on."""
+    if status != 0:
+        raise RuntimeError(f"{function.__name__} of the native library answered with status {status}")
+    return status
 
 
 def fields(text: str, *structures: type[ctypes.Structure]) -> list[tuple[str, Any]]:

@@ -26,7 +26,6 @@ LIBRARY = native.NativeLibrary(
         Path(common.convolution.__file__).parent / "include",
     ),
 )
-STATUS = {1: "an argument is invalid", 2: "a product of matrices failed"}
 Norm = tuple[np.ndarray, np.ndarray]
 NORMS = ("text_norm", "sound_norm", "norm")
 PRODUCTS = ("text.qkv", "text.leave", "sound.query", "sound.leave", "enter", "leave")
@@ -141,8 +140,7 @@ class NativeStep:
         if step.workspace_bytes > _OWN.room.nbytes - 64:
             _OWN.room = np.empty(step.workspace_bytes + 64, np.uint8)
         step.workspace = _OWN.room.ctypes.data + -_OWN.room.ctypes.data % 64
-        if status := library.attention_step_run(self._network, step):
-            raise RuntimeError(f"native step of an attention decoder: {STATUS[status]}")
+        library.attention_step_run(self._network, step)
         return [Best(*both) for both in zip(found.tolist(), log_probs.tolist(), strict=True)]
 
     def _floats(self, values: np.ndarray) -> int:

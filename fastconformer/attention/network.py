@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear
+from common.convolution.linear import Linear
 from common.lengths import inside
 from common.training.layers.dropout import dropout
 from fastconformer.attention.config import AttentionConfig

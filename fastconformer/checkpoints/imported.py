@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from common.features import LogMelConfig
-from common.runs.checkpoint import CheckpointError, full
+from common.runs.checkpoint import CheckpointError
 from common.text.pieces import Pieces
 from fastconformer.config import ModelConfig
 
@@ -48,7 +48,7 @@ LAYERS: Rules = (
 
 
 def renamed(weights: dict[str, Tensor], rules: Rules, source: str) -> dict[str, Tensor]:
-    """Weights under our names, floating-point ones in float32. Raises CheckpointError naming what no rule knows.
+    """Weights under our names. Raises CheckpointError naming what no rule knows.
 
     Convolutions of one frame become linear layers; q, k and v become one layer.
     """
@@ -59,7 +59,7 @@ def renamed(weights: dict[str, Tensor], rules: Rules, source: str) -> dict[str, 
         for pattern, replacement in patterns:
             if pattern.fullmatch(name):
                 if replacement != "-":
-                    found[pattern.sub(replacement, name)] = full(name, tensor)
+                    found[pattern.sub(replacement, name)] = tensor
                 break
         else:
             unknown.append(name)

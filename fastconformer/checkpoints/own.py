@@ -21,14 +21,6 @@ from fastconformer.config import ModelConfig
 FORMAT = "fastconformer"  # what our checkpoints say they are
 
 
-def is_own(path: Path) -> bool:
-    """Whether the file is one that torch saved, rather than an archive of NeMo."""
-    if not path.is_file():
-        return path.suffix == ".pt"
-    with path.open("rb") as file:
-        return file.read(2) == b"PK"
-
-
 def read(path: Path, *, ema: bool | None = None) -> TrainedModel:
     """The model in a checkpoint of a training run. Raises CheckpointError."""
     state = checkpoint.load(path)

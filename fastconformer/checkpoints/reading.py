@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-import torch
-
 from common.published import hub
-from common.published.nemo import archive
 from common.runs import checkpoint
 from fastconformer.checkpoints import huggingface, nemo, own
 from fastconformer.checkpoints.imported import TrainedModel
@@ -17,13 +14,15 @@ def read(path: Path, *, ema: bool | None = None) -> TrainedModel:
 
     `ema` is of ours alone: take the averaged weights; None takes them where there are any.
     """
-    path = hub.located(path)
+    path, form = hub.stored(path)
     with checkpoint.usable(path):
-        if archive.folder_of(path) is not None:
-            return nemo.read(path)
-        if path.is_dir():
-            return huggingface.read(path)
-        return own.read(path, ema=ema) if own.is_own(path) else nemo.read(path)
+        match form:
+            case "archive":
+                return nemo.read(path)
+            case "folder":
+                return huggingface.read(path)
+            case "file":
+                return own.read(path, ema=ema)
 
 
 def read_model(path: Path, *, ema: bool | None = None) -> tuple[Model, TrainedModel]:
@@ -38,9 +37,5 @@ def read_aligner(path: Path) -> tuple[Model, TrainedModel]:
 
 
 def _made(path: Path, imported: TrainedModel) -> tuple[Model, TrainedModel]:
-    with checkpoint.usable(path), checkpoint.unfilled():
-        model = Model(imported.model, imported.features.mel_bins)
-    counters = {name: torch.tensor(0) for name in model.state_dict() if name.endswith("num_batches_tracked")}
-    with checkpoint.usable(path):
-        checkpoint.fill(model, counters | imported.weights, path)
-    return model.eval(), imported
+    model = checkpoint.made(lambda: Model(imported.model, imported.features.mel_bins), imported.weights, path)
+    return model, imported

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear, along_time
+from common.convolution.linear import Linear
+from common.convolution.operator import along_time
 from common.lengths import inside
 from common.training.layers.dropout import dropout
 from fastconformer.config import EncoderConfig

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from common.config import ConfigError
-from common.convolution import Linear, native, pack_linear
+from common.convolution import native
+from common.convolution.linear import Linear, pack_linear
 from common.devices.precision import NO_INT8, InferencePrecision, cast_for_inference
 from fastconformer.network.encoder import ConformerBlock, FastConformer
 from fastconformer.network.model import Model

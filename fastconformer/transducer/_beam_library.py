@@ -6,7 +6,7 @@ Shapes: B utterances, N sequences of each, S encoder frames, C encoder width, L 
 import ctypes
 import functools
 from collections.abc import Sequence
-from ctypes import Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import Structure, c_void_p
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from ctc import Scorer, native
 from ctc.decoding.beam import MOST_BEAM
-from fastconformer.transducer._decoder_library import NativeNetwork, ScorerTables, aligned, functions
-from fastconformer.transducer._library import INSTRUCTION_SETS, INVALID_VALUE, SUCCESS
-from fastconformer.transducer.decoder import check_labels
+from fastconformer.transducer._decoder_library import NativeNetwork, ScorerTables, aligned, check_labels, functions
+from fastconformer.transducer._library import INSTRUCTION_SETS, refused, size_of
 
 NODES = 1024
 """Room at first for labels of all kept sequences of an utterance, those that several begin with counted once."""
@@ -69,12 +68,8 @@ class TransducerBeamOptions:
 class BeamOptionsStruct(Structure):
     """`transducerBeamOptions`."""
 
-    _fields_ = (
-        *((name, c_int64) for name in ("beam", "n_best")),
-        ("drop", c_double),
-        *((name, c_int64) for name in ("max_symbols", "slots", "nodes")),
-        *((name, c_int32) for name in ("threads", "instruction_set")),
-        ("internal_weight", c_double),
+    _fields_ = native.fields(
+        "n beam n_best; d drop; n max_symbols slots nodes; i threads instruction_set; d internal_weight"
     )
 
 
@@ -85,7 +80,7 @@ def beam_functions() -> ctypes.CDLL | None:
     names = {
         "transducer_beam_workspace": "ppp",
         "transducer_beam_state": "ppp",
-        "transducer_beam": "pppnnnppipn" + "p" * 12,
+        "transducer_beam": "pppnnnppipn" + "p" * 12 + ">i",
     }
     return None if library is None else native.declare(library, names)
 
@@ -185,11 +180,7 @@ class NativeSearch:
 
 
 def _bytes(function: str, network: NativeNetwork, choice: BeamOptionsStruct) -> int:
-    size = c_size_t()
-    status = getattr(beam_functions(), function)(network.network, choice, size)
-    if status != SUCCESS:
-        raise RuntimeError(f"{function} of the native library answered with status {status}")
-    return size.value
+    return size_of(getattr(beam_functions(), function), network.network, choice)
 
 
 def _capacity(choice: BeamOptionsStruct, frames: int, has_states: bool) -> int:
@@ -217,17 +208,15 @@ def search_once(
     confidences, entropies = np.empty((2, batch, n_best, capacity), np.float32)
     lengths, log_probs = np.zeros((batch, n_best), np.int64), np.zeros((2, batch, n_best))
     settled, counts = np.zeros((2, batch), np.int64)
-    invalid = c_int64()
     outputs = (tokens, emitted, durations, confidences, entropies, lengths, settled, *log_probs, counts)
     tables = ScorerTables(scorers)
     addresses = None if states is None else (c_void_p * batch)(*(state.ctypes.data for state in states))
     strides = [encoded_BSC.strides[axis] // encoded_BSC.itemsize for axis in (0, 1)]
-    status = library.transducer_beam(
+    refuses = refused(
+        library.transducer_beam,
         *(network.network, choice, encoded_BSC, batch, *strides, frames_B, addresses, is_over),
-        *(tables.address, capacity, *outputs, workspace, invalid),
+        *(tables.address, capacity, *outputs, workspace),
     )
-    if status == INVALID_VALUE and invalid.value >= 0:
-        raise ValueError(f"encoded: utterance {first + invalid.value}: its frames hold NaN")
-    if status != SUCCESS:
-        raise RuntimeError(f"transducer_beam of the native library answered with status {status}")
+    if refuses is not None:
+        raise ValueError(f"encoded: utterance {first + refuses}: its frames hold NaN")
     return BeamResult(*outputs)

@@ -4,7 +4,7 @@ The network, its precision and the scorers on the device are those of the greedy
 """
 
 from collections.abc import Sequence
-from ctypes import Structure, byref, c_size_t
+from ctypes import Structure, byref
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from fastconformer.transducer._beam_library import (
 )
 from fastconformer.transducer._cuda_decoder import STEPS_AT_ONCE, CudaDecoder, room_for
 from fastconformer.transducer._decoder_library import PANEL
+from fastconformer.transducer._library import size_of
 from fastconformer.transducer.loss import _cuda_library
-from fastconformer.transducer.loss._loss_library import TYPES, call
+from fastconformer.transducer.loss._loss_library import TYPES
 
 MOST_BLOCKS = 2**31 - 1
 HAS_NAN = -2
@@ -95,13 +96,12 @@ def _searched(
         )
         known = DeviceBeam(batch, frames, capacity, *given, None, TYPES[decoder.dtype])
         own, library = (byref(decoder.network.network), byref(choice), byref(known)), _cuda_library.DEVICE.loaded()
-        size = c_size_t()
-        call(library.transducer_beam_workspace_cuda, *own, byref(size))
-        workspace = torch.empty(size.value, dtype=torch.uint8, device=device)
+        size = size_of(library.transducer_beam_workspace_cuda, *own)
+        workspace = torch.empty(size, dtype=torch.uint8, device=device)
         known.workspace = workspace.data_ptr()
-        call(library.transducer_beam_begin_cuda, *own, stream)
+        library.transducer_beam_begin_cuda(*own, stream)
         while bool(active_B.any()):
-            call(library.transducer_beam_steps_cuda, *own, STEPS_AT_ONCE, stream)
+            library.transducer_beam_steps_cuda(*own, STEPS_AT_ONCE, stream)
         longest = int(lengths_BN.max()) if batch else 0
         parts = [(part[..., :longest] if part.dim() == 3 else part).cpu().numpy() for part in results]
     counts = parts[-1]

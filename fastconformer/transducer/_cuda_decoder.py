@@ -23,9 +23,9 @@ import ctc
 from common.devices.graphs import recorded, warn_refused
 from common.devices.precision import DTYPES, InferencePrecision
 from ctc import native
-from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, Placed, padded
+from fastconformer.transducer._decoder_library import DecoderResult, NativeNetwork, padded
 from fastconformer.transducer.loss import _cuda_library
-from fastconformer.transducer.loss._loss_library import TYPES, call
+from fastconformer.transducer.loss._loss_library import TYPES
 from fastconformer.transducer.weights import INTERNAL_MOST, DecoderWeights, array_of
 
 Found = TypeVar("Found")
@@ -90,6 +90,7 @@ class CudaDecoder:
         encoder = weights.encoder_weight.shape[1]
         missing = padded(encoder) - encoder
         wider = np.pad(array_of(weights.encoder_weight), ((0, 0), (0, missing)))
+        self._weights: list[Tensor] = []
         self.network = NativeNetwork(weights._replace(encoder_weight=wider), self._placed)
         self.layers, self.hidden, self.encoder = (
             len(weights.lstm),
@@ -105,10 +106,11 @@ class CudaDecoder:
         self._short = Shortages()
         self._alone = threading.RLock()  # a room holds one batch
 
-    def _placed(self, array: np.ndarray) -> Placed:
+    def _placed(self, array: np.ndarray) -> int:
         tensor = self.moved(array)
         tensor = tensor.to(self.dtype) if array.ndim == 3 else tensor  # packed matrices; not biases and embeddings
-        return Placed(tensor, tensor.data_ptr())
+        self._weights.append(tensor)
+        return tensor.data_ptr()
 
     def moved(self, array: np.ndarray) -> Tensor:
         """The same on the device."""
@@ -256,10 +258,10 @@ class Room:
         self.nbytes = sum(part.nbytes for part in (*parts, self.scorers_B, language_B3))
         """Memory of the device, without that of graphs."""
         own = (byref(of.network.network), byref(known))
-        self.begin: Callable[[int], None] = lambda stream: call(library.transducer_decode_begin_cuda, *own, stream)
+        self.begin: Callable[[int], None] = lambda stream: library.transducer_decode_begin_cuda(*own, stream)
         """Begins with the batch; takes the current stream, as `step` does."""
-        self.step: Callable[[int], None] = lambda stream: call(
-            library.transducer_decode_steps_cuda, *own, STEPS_AT_ONCE, stream
+        self.step: Callable[[int], None] = lambda stream: library.transducer_decode_steps_cuda(
+            *own, STEPS_AT_ONCE, stream
         )
 
     def enter(
@@ -369,6 +371,6 @@ class DeviceScorers:
             made = np.zeros(SCORER_BYTES, np.uint8)
             on_device = place(np.frombuffer(bytes(scorer.table(place)), np.uint8))
             make = _cuda_library.DEVICE.loaded().transducer_scorer_for_device
-            call(make, scorer.table(), on_device, self._vocabulary, made)
+            make(scorer.table(), on_device, self._vocabulary, made)
             self._made[scorer] = place(made), kept
         return self._made[scorer][0]

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import ctc
@@ -18,7 +19,24 @@ LIBRARY = native.NativeLibrary(
 
 INSTRUCTION_SETS = {"automatic": 0, "generic": 1, "avx2": 2, "avx512": 3}
 ACTIVATIONS = {"relu": 0, "tanh": 1, "sigmoid": 2}
-SUCCESS, INVALID_VALUE = 0, 2
+INVALID_VALUE = 2
+
+
+def size_of(measure: Callable[..., int], *arguments: object) -> int:
+    """The bytes that a function of the library wants."""
+    count = ctypes.c_size_t()
+    measure(*arguments, count)
+    return count.value
+
+
+def refused(function: Callable[..., int], *arguments: object) -> int | None:
+    """Calls a function that says which utterance it refuses; the number of that, None for none."""
+    number = ctypes.c_int64()
+    status = function(*arguments, number)
+    if status == INVALID_VALUE and number.value >= 0:
+        return number.value
+    native.check(status, function)
+    return None
 
 
 def load_cpu() -> ctypes.CDLL | None:

@@ -9,7 +9,6 @@ Shapes: B utterances, S encoder frames, C encoder width.
 """
 
 import copy
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +26,7 @@ from fastconformer.transducer._beam_library import (
     TransducerBeamOptions,
     beam_functions,
 )
-from fastconformer.transducer._decoder_library import NativeNetwork, aligned
+from fastconformer.transducer._decoder_library import NativeNetwork, aligned, labels_of
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.decoder import check_shape, frame_counts, scorers_of_all
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
@@ -68,6 +67,11 @@ class BeamState:
     def copy(self) -> "BeamState":
         """Another one, for frames that may yet change."""
         return BeamState(utterances=[aligned(utterance) for utterance in self.utterances])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the state."""
+        return sum(utterance.nbytes for utterance in self.utterances)
 
 
 class BeamSearch:
@@ -197,24 +201,13 @@ class BeamSearch:
 def _candidates(found: BeamResult, *, has_durations: bool) -> list[list[BeamCandidate]]:
     results: list[list[BeamCandidate]] = []
     for b, count in enumerate(found.counts_B.tolist()):
-        own = []
+        results.append([])
         for n in range(count):
-            take = functools.partial(_row, b=b, n=n, length=int(found.lengths_BN[b, n]))
+            decoded = labels_of(found[:5], (b, n), int(found.lengths_BN[b, n]), has_durations)
             log_prob, external = float(found.log_probs_BN[b, n]), float(found.external_BN[b, n])
-            decoded = DecodedLabels(
-                take(found.tokens_BNL),
-                take(found.frames_BNL),
-                take(found.durations_BNL) if has_durations else None,
-                take(found.confidences_BNL),
-                take(found.entropies_BNL),
-            )
-            own.append(BeamCandidate(decoded, log_prob + external, log_prob, external, int(found.settled_B[b])))
-        results.append(own)
+            settled = int(found.settled_B[b])
+            results[-1].append(BeamCandidate(decoded, log_prob + external, log_prob, external, settled))
     return results
-
-
-def _row(part_BNL: np.ndarray, *, b: int, n: int, length: int) -> list:
-    return part_BNL[b, n, :length].tolist()
 
 
 def ranked(found: Sequence[BeamCandidate], pieces: Pieces) -> PieceHypothesis:

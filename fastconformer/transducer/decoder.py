@@ -10,10 +10,9 @@ Shapes: B utterances, S encoder frames, C encoder width, X numbers of a state.
 
 import copy
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,16 +20,15 @@ from ctc import Scorer, native
 from ctc.inputs import integer_array
 from fastconformer.hypotheses import DecodedLabels
 from fastconformer.transducer import reference
+from fastconformer.transducer._decoder_library import DecoderOptions as DecoderOptions
 from fastconformer.transducer._decoder_library import NativeNetwork, decoded_of, functions, padded
+from fastconformer.transducer._decoder_library import check_labels as check_labels
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.weights import DecoderWeights, array_of, arrays_of
 
 if TYPE_CHECKING:  # these modules need torch
     from common.devices.precision import InferencePrecision
     from fastconformer.transducer._cuda_decoder import CudaDecoder
-
-MOST_SYMBOLS = 1000
-"""Labels on a frame, at most: there is room for so many on each, and nobody says a tenth of it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -76,33 +74,6 @@ class DecoderState:
 def _state(parts: Any, reached: list[reference.Reached]) -> DecoderState:
     network_BX, position_B3, language_B3 = parts
     return DecoderState(network_BX=network_BX, position_B3=position_B3, language_B3=language_B3, reached=reached)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderOptions:
-    """How many labels a frame may have, what is taken off of them, and how the native decoder works.
-
-    But for `precision`, what is below `internal_weight` changes nothing of what is found.
-    """
-
-    max_symbols: int = 10
-    """Labels after which the next frame is looked at."""
-    internal_weight: float = 0.0
-    """Where there are scorers: factor of the log-probabilities of the internal language model (prediction network and
-    joint, given a frame of zeros), which are taken off."""
-    slots: int = 32
-    """Utterances that a thread decodes at once."""
-    window: int = 4
-    """Frames of an utterance that go through the joint at once, at most, where utterances are few."""
-    window_rows: int | None = None
-    """Frames of all utterances of a thread that do; None for what was fastest."""
-    instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
-    """Which build of the kernel, for tests."""
-    precision: "InferencePrecision" = "fp32"
-    """Precision of the matrices that the kernels of a GPU read; they compute in float32, as a CPU does with its own."""
-
-    def __post_init__(self) -> None:
-        check_labels(self.max_symbols, self.internal_weight)
 
 
 class Decoder:
@@ -162,7 +133,6 @@ class Decoder:
         if state is not None and len(state.position_B3) != batch:
             raise ValueError(f"state: expected that of {batch} utterances, found {len(state.position_B3)}")
         each = scorers_of_all(scorers, batch, weights.blank)
-        has_durations = bool(weights.durations)
         if self.on_device is not None:
             return self._by_device(self.on_device, encoded_BSC, counts_B, state, each)
         encoded_BSC = np.asarray(array_of(encoded_BSC), np.float32)
@@ -174,20 +144,9 @@ class Decoder:
             )  # fmt: skip
         if encoded_BSC.strides[2] != encoded_BSC.itemsize:
             encoded_BSC = np.ascontiguousarray(encoded_BSC)
-        found = self.native.decode(
-            encoded_BSC,
-            counts_B,
-            None if state is None else state.parts,
-            each if any(each) else (),
-            max_symbols=own.max_symbols,
-            slots=own.slots,
-            window=own.window,
-            window_rows=own.window_rows or (6 if has_durations else 24),
-            threads=self.threads or native.threads(),
-            instruction_set=own.instruction_set,
-            internal_weight=own.internal_weight,
-        )
-        return decoded_of(found, has_durations=has_durations)
+        parts, threads = None if state is None else state.parts, self.threads or native.threads()
+        found = self.native.decode(encoded_BSC, counts_B, parts, each if any(each) else (), own, threads)
+        return decoded_of(found, has_durations=bool(weights.durations))
 
     def _by_device(
         self, device: "CudaDecoder", encoded_BSC: Any, counts_B: Any, state: DecoderState | None, scorers: Any
@@ -234,15 +193,6 @@ def check_shape(weights: DecoderWeights, shape: Sequence[int]) -> None:
     width = weights.encoder_weight.shape[1]
     if len(shape) != 3 or shape[2] != width:
         raise ValueError(f"encoded: expected [utterance, frame, {width}], found shape {list(shape)}")
-
-
-def check_labels(number: int, internal_weight: float = 0.0) -> None:
-    """Raises ValueError for what is no number of labels on a frame, and no weight of the internal language model."""
-    if not 0 <= internal_weight < math.inf:
-        raise ValueError(f"internal_weight: expected a number, at least 0, found {internal_weight}")
-    if not isinstance(number, int | np.integer) or not 1 <= number <= MOST_SYMBOLS:
-        expected = f"{MOST_SYMBOLS} at most" if isinstance(number, int) and number > 0 else "1 or more"
-        raise ValueError(f"max_symbols: expected {expected}, found {number}")
 
 
 def frame_counts(frames_B: Any, batch: int, frames: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common.convolution import Linear
+from common.convolution.linear import Linear
 from common.features import LogMelConfig, mel_filters
 
 LOWEST_HZ, HIGHEST_HZ, PITCHES = 50.0, 800.0, 256  # of the table: steps of 1.1 %

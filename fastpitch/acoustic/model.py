@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common.convolution import Linear, WinogradConvolution
+from common.convolution.linear import Linear
+from common.convolution.winograd import WinogradConvolution
 from common.lengths import inside
 from fastpitch.acoustic.aligner import Aligner, SoftAlignment, given_alignment, mean_over_symbols, symbol_of_frames
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, ModelConfig
@@ -91,6 +92,17 @@ class ConditionedSymbols(NamedTuple):
     energy_BL: Tensor | None
 
 
+class SaidSymbols(NamedTuple):
+    """Symbols as they are said: encoded with pitch and energy added, their durations at pace 1, and the frames (int64),
+    pitch and energy that they have."""
+
+    conditioned_BLC: Tensor
+    durations_BL: Tensor
+    symbol_frames_BL: Tensor
+    pitch_BL: Tensor
+    energy_BL: Tensor
+
+
 class FastPitch(nn.Module):
     """Mel spectrograms of symbols."""
 
@@ -98,6 +110,8 @@ class FastPitch(nn.Module):
     pitch_std: Tensor
     pitch_range: Tensor
     """[speakers, 2] in Hz, lowest and highest pitch that was heard in training."""
+    symbols_learned: Tensor
+    """[S] above 0 for each symbol that was in a text of the training."""
 
     def __init__(self, config: ModelConfig, *, n_symbols: int, mel_bins: int):
         super().__init__()
@@ -119,6 +133,7 @@ class FastPitch(nn.Module):
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
         self.register_buffer("pitch_range", usual_range(self.pitch_mean, self.pitch_std))
+        self.register_buffer("symbols_learned", torch.zeros(n_symbols))
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: SpeechTargets, speaker_B: Tensor) -> Prediction:
         """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones.
@@ -191,9 +206,33 @@ class FastPitch(nn.Module):
             raise ValueError("FastPitch: energy given to a model that has none (model.uses_energy = false)")
         if not isinstance(pace, Tensor) and not pace > 0:
             raise ValueError(f"FastPitch: pace {pace:g}; expected a number above 0, 1 for unchanged")
-        is_symbol_BL = inside(lengths_B, tokens_BT.shape[1])
-        symbols_BLC = self.symbols(tokens_BT) * is_symbol_BL[:, :, None]
-        voice_B1C = self.voice(speaker, len(tokens_BT))
+        symbols = self.said_symbols(
+            tokens_BT, lengths_B, pace, durations_BT, pitch_BT, pitch_scale, pitch_shift,
+            energy_BT, energy_scale, energy_shift, speaker,
+        )  # fmt: skip
+        counts_BL = symbols.symbol_frames_BL
+        frames_B = counts_BL.sum(1)
+        longest = max(1, int(frames_B.max()))  # a text may have no frames at all
+        symbol_BT = symbol_of_frames(counts_BL, longest)
+        mel_BTM = self.said_frames(symbols.conditioned_BLC, symbol_BT, frames_B, speaker, counts_BL, symbols.pitch_BL)
+        return Spectrogram(mel_BTM.mT, frames_B, symbols.durations_BL, symbols.pitch_BL, symbols.energy_BL, counts_BL)
+
+    def said_symbols(
+        self,
+        tokens_BL: Tensor,
+        lengths_B: Tensor,
+        pace: float | Tensor,
+        durations_BL: Tensor | None,
+        pitch_BL: Tensor | None,
+        pitch_scale: float | Tensor,
+        pitch_shift: float | Tensor,
+        energy_BL: Tensor | None,
+        energy_scale: float | Tensor,
+        energy_shift: float | Tensor,
+        speaker: int | Tensor,
+    ) -> SaidSymbols:
+        """The first half of `infer`, up to how many frames every symbol has; all of it can be exported."""
+        is_symbol_BL = inside(lengths_B, tokens_BL.shape[1])
 
         def edited(given_BL: Tensor | None, scale: float | Tensor, shift: float | Tensor) -> Callable[[Tensor], Tensor]:
             def edit(predicted_BL: Tensor) -> Tensor:
@@ -203,24 +242,38 @@ class FastPitch(nn.Module):
             return edit
 
         spoken = self._spoken(
-            symbols_BLC,
+            self.symbols(tokens_BL) * is_symbol_BL[:, :, None],
             is_symbol_BL,
-            voice_B1C,
-            pitch=edited(pitch_BT, pitch_scale, pitch_shift),
-            energy=edited(energy_BT, energy_scale, energy_shift),
+            self.voice(speaker, len(tokens_BL)),
+            pitch=edited(pitch_BL, pitch_scale, pitch_shift),
+            energy=edited(energy_BL, energy_scale, energy_shift),
         )
-        durations_BL = (spoken.log_durations_BL.float().exp() - 1).clamp(0, self.config.max_duration)
-        durations_BL = _given_or(durations_BT, durations_BL) * is_symbol_BL
+        predicted_BL = spoken.log_durations_BL.float().exp() - 1
+        predicted_BL = predicted_BL.clamp(min=0).clamp(max=self.config.max_duration)  # both at once do not convert
+        durations_BL = _given_or(durations_BL, predicted_BL) * is_symbol_BL
         counts_BL = rounded_frames(durations_BL, pace)
-        frames_B = counts_BL.sum(1)
-        longest = max(1, int(frames_B.max()))  # a text may have no frames at all
-        symbol_BT = symbol_of_frames(counts_BL, longest)
-        hertz_BT = None
-        if self.harmonics is not None:
-            hertz_BT = self.hertz(contour(spoken.pitch_BL.float(), counts_BL, symbol_BT), speaker)
-        mel_BTM = self.spoken(self.decoded(spoken.x_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT))
         energy_BL = torch.zeros_like(durations_BL) if spoken.energy_BL is None else spoken.energy_BL
-        return Spectrogram(mel_BTM.mT, frames_B, durations_BL, spoken.pitch_BL, energy_BL, counts_BL)
+        return SaidSymbols(spoken.x_BLC, durations_BL, counts_BL, spoken.pitch_BL, energy_BL)
+
+    def said_frames(
+        self,
+        conditioned_BLC: Tensor,
+        symbol_BT: Tensor,
+        frames_B: Tensor,
+        speaker: int | Tensor,
+        symbol_frames_BL: Tensor | None,
+        pitch_BL: Tensor | None,
+    ) -> Tensor:
+        """The second half of `infer`: mel_BTM, zero in its padding, of the symbols that frames are of.
+
+        `symbol_BT` may be any symbol in the padding; frames and pitch of symbols are for models that draw harmonics.
+        """
+        voice_B1C, hertz_BT = self.voice(speaker, len(conditioned_BLC)), None
+        if self.harmonics is not None:
+            assert symbol_frames_BL is not None
+            assert pitch_BL is not None
+            hertz_BT = self.hertz(contour(pitch_BL.float(), symbol_frames_BL, symbol_BT), speaker)
+        return self.spoken(self.decoded(conditioned_BLC, symbol_BT, frames_B, voice_B1C, hertz_BT))
 
     def _spoken(
         self,
@@ -263,10 +316,7 @@ class FastPitch(nn.Module):
         x_BTC = x_BLC.gather(1, symbol_BT[:, :, None].expand(-1, -1, x_BLC.shape[2]))
         if voice_B1C is not None and self.config.speaker_conditions == "all":
             x_BTC = x_BTC + voice_B1C
-        return self.projected(self.decoder(x_BTC, is_frame_BT), is_frame_BT, hertz_BT)
-
-    def projected(self, hidden_BTC: Tensor, is_frame_BT: Tensor, hertz_BT: Tensor | None) -> MelFrames:
-        """The frames of what the decoder gives."""
+        hidden_BTC = self.decoder(x_BTC, is_frame_BT)
         mel_BTM = self.projection(hidden_BTC)
         keep_BT1 = is_frame_BT[:, :, None].to(mel_BTM.dtype)
         if self.harmonics is None or hertz_BT is None:
@@ -295,6 +345,12 @@ class FastPitch(nn.Module):
         """Pitch in Hz of deviations from the speakers' means."""
         speaker_B = torch.as_tensor(speaker, device=pitch_BT.device).expand(len(pitch_BT))
         return pitch_BT * self.pitch_std[speaker_B][:, None] + self.pitch_mean[speaker_B][:, None]
+
+    @torch.no_grad()
+    def note_symbols(self) -> None:
+        """Notes the symbols that the gradient of a step reaches."""
+        if (gradient_SC := self.symbols.weight.grad) is not None:
+            self.symbols_learned.copy_(self.symbols_learned.maximum((gradient_SC != 0).any(1)))
 
     def voice(self, speaker: int | Tensor, batch: int) -> Tensor | None:
         """[B, 1, C] the embedding of the speakers; None where there is only one."""
@@ -330,6 +386,8 @@ class FastPitch(nn.Module):
         statistics = [state_dict[prefix + name] for name in ("pitch_mean", "pitch_std") if prefix + name in state_dict]
         if len(statistics) == 2:  # published checkpoints, and ours of before, do not have the range
             state_dict.setdefault(f"{prefix}pitch_range", usual_range(statistics[0], statistics[1]))
+        if (symbols_SC := state_dict.get(f"{prefix}symbols.weight")) is not None:
+            state_dict.setdefault(f"{prefix}symbols_learned", torch.ones(len(symbols_SC)))  # they do not say either
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear, along_time
+from common.convolution.linear import Linear
+from common.convolution.operator import along_time
 from fastpitch.acoustic.config import MEL_CENTRE, MEL_SCALE, RefinerConfig
 
 SPREAD = 0.7  # nepers, about the deviation of recorded values from the outline

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear, WinogradConvolution
+from common.convolution.linear import Linear
+from common.convolution.winograd import WinogradConvolution
 from common.devices.precision import compute_dtype
 from common.training.layers.dropout import Dropout
 from fastpitch.acoustic.config import PredictorConfig, TransformerConfig

@@ -1,12 +1,14 @@
 """Text to the numbers a model knows: normalised, pronounced, and divided into words whose symbols are known."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from fastpitch.front.languages import Given, SymbolPiece, TextConfig, TextError, described, shortened, symbol_sets
 
 __all__ = ["EncodedText", "TextConfig", "TextError", "TextProcessor", "WordSymbols"]
+
+_LIKE = {"!": ".", "?": ".", ";": ",.", ":": ",."}  # marks, and those that may stand in their place
 
 
 class WordSymbols(NamedTuple):
@@ -30,13 +32,18 @@ class EncodedText(NamedTuple):
 
 
 class TextProcessor:
-    """Encodes texts as a `TextConfig` says."""
+    """Encodes texts as a `TextConfig` says, for a voice that has `learned` these symbols; (): all of them.
 
-    def __init__(self, config: TextConfig):
-        self.config = config
+    An embedding that was never trained is a sound by chance. In place of such a symbol stands the nearest that is
+    learned: the same vowel with another stress, a mark of the same kind; other marks between words are left out.
+    """
+
+    def __init__(self, config: TextConfig, *, learned: Collection[str] = ()):
+        self.config, self.learned = config, learned
         self._language = symbol_sets()[config.symbol_set]
         self.symbols: tuple[str, ...] = self._language.SYMBOL_SETS[config.symbol_set]
         self._index = {symbol: i for i, symbol in enumerate(self.symbols)}
+        self._nearest = {symbol: _nearest(symbol, learned) for symbol in self.symbols}
 
     @property
     def pad(self) -> int:
@@ -78,6 +85,10 @@ class TextProcessor:
         unknown = [symbol for symbol in piece.symbols if symbol not in known]
         if unknown and self.config.unknown_characters == "error":
             raise TextError(self._unknown(unknown[0], text))
+        known = [self._nearest[symbol] for symbol in known]
+        if self.learned and not piece.word:
+            unknown += [symbol for symbol in known if symbol not in self.learned]
+            known = [symbol for symbol in known if symbol in self.learned]
         encoded.left_out.extend(unknown)
         if piece.word and known:
             first = len(encoded.tokens)
@@ -86,8 +97,16 @@ class TextProcessor:
         encoded.tokens.extend(self._index[symbol] for symbol in known)
 
     def _unknown(self, symbol: str, text: str) -> str:
-        name = described(symbol) if len(symbol) == 1 else repr(symbol)
         return (
-            f"{name} in {shortened(text)} is no symbol of {self.config.symbol_set}; "
+            f"{described(symbol)} in {shortened(text)} is no symbol of {self.config.symbol_set}; "
             "write it in words, or leave such characters out with unknown_characters = skip"
         )
+
+
+def _nearest(symbol: str, learned: Collection[str]) -> str:
+    """The learned symbol that is most like this one, or itself."""
+    if symbol.startswith("@"):
+        like = sorted((other for other in learned if other.rstrip("012") == symbol.rstrip("012")), reverse=True)
+    else:
+        like = [other for other in _LIKE.get(symbol, "") if other in learned]
+    return symbol if symbol in learned or not like else like[0]

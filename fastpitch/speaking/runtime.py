@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.config import ConfigError
-from common.convolution import unpack_linear
+from common.convolution.linear import unpack_linear
 from common.devices.graphs import GraphRunner
 from fastpitch.acoustic.model import FastPitch
 from fastpitch.vocoders.vocoder import Vocoder

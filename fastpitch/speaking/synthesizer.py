@@ -26,28 +26,13 @@ from common.runs import checkpoint
 from fastpitch import voices
 from fastpitch.acoustic.checkpoints import reading
 from fastpitch.acoustic.model import FastPitch, Spectrogram
-from fastpitch.front import planning
 from fastpitch.front.control import SpeakerStatistics
 from fastpitch.front.planning import PlannedSentence
-from fastpitch.front.symbols import EncodedText, TextConfig, TextProcessor
+from fastpitch.front.symbols import TextConfig, TextProcessor
 from fastpitch.speaking import sound
-from fastpitch.speaking.voicing import Gain, Voice, batches
+from fastpitch.speaking.sentences import PredictedBatch, SentenceSpeaker, SpokenSentence, SynthesisError
+from fastpitch.speaking.voicing import Voice
 from fastpitch.vocoders.vocoder import Vocoder, VocoderError
-
-
-class SpokenSentence(NamedTuple):
-    """A sentence as it was said: its symbols, the frames, pitch (Hz) and energy they got, its mel spectrogram.
-
-    `gain_T` is a factor of the sound of its frames, None for 1.
-    """
-
-    encoded: EncodedText
-    frames_L: np.ndarray
-    pitch_hz_L: np.ndarray
-    energy_L: np.ndarray
-    mel_MT: Tensor
-    first_sample: int = 0
-    gain_T: Gain = None
 
 
 class MarkTime(NamedTuple):
@@ -68,15 +53,8 @@ class Spoken(NamedTuple):
     marks: tuple[MarkTime, ...] = ()
 
 
-class SynthesisError(ValueError):
-    """A text that a model cannot say, though it is well written; the message says what came out instead."""
-
-
-class Synthesizer:
-    """A model with the text processing it was trained with, and the features it has learned.
-
-    `name`, in messages, is where it comes from; `speakers` are the names of its speakers, if they have any.
-    """
+class Synthesizer(SentenceSpeaker):
+    """A model with the text processing it was trained with, and the features it has learned."""
 
     def __init__(
         self,
@@ -128,16 +106,9 @@ class Synthesizer:
 
     def stream(self, text: str, *, vocoder: Vocoder | Voice | None = None, **how: Any) -> Iterator[np.ndarray]:
         """As `synthesize`, in chunks [N], each as soon as it is there: the sentences after it are not begun."""
-        return self.stream_pieces(self.plan(text, **how), _voice(vocoder or self.vocoder))
-
-    def plan(self, text: str, **how: Any) -> list[PlannedSentence]:
-        """The sentences of `text`, which may hold SSML and {phonemes}, and what is asked of each of their symbols.
-
-        `how`: `speaker`, its number or name; `control`, or its fields (pace=0.9, pitch_shift_hz=20 …), for all of it;
-        `words` and `symbols` for some ("really: pace=0.8"), see `fastpitch.front.control`. Raises TextError, SsmlError
-        and ControlError.
-        """
-        return planning.plan(text, self.text, self.voices(), name=self.name, names=self.speakers, **how)
+        voice = _voice(vocoder or self.vocoder)
+        voice.vocoder.require(self.features, self.name)
+        return self.stream_pieces(self.plan(text, **how), voice)
 
     def voices(self) -> list[SpeakerStatistics]:
         """What pitch each speaker can be given."""
@@ -158,68 +129,17 @@ class Synthesizer:
                 waiting = []
         yield from self._spoken(waiting, voice)
 
-    def stream_pieces(self, pieces: Sequence[PlannedSentence], voice: Voice) -> Iterator[np.ndarray]:
-        """The sound of one text, float32 [N], in chunks, each sentence when the one before has been said."""
-        voice.vocoder.require(self.features, self.name)
-        for piece in pieces:
-            for sentence in self.sentences([piece], batch_size=1):
-                if problem := self.problem(sentence):
-                    raise SynthesisError(problem)
-                yield from voice.stream(sentence.mel_MT, sentence.gain_T)
-            if piece.pause_ms:
-                yield sound.silence(piece.pause_ms, voice.sample_rate)
-
     @torch.inference_mode()
-    def sentences(self, pieces: Sequence[PlannedSentence], *, batch_size: int) -> list[SpokenSentence]:
-        """Mel spectrograms of the pieces that have symbols, in order; pitch beyond a speaker's range is limited."""
-        said = [piece for piece in pieces if piece.encoded.tokens]
-        found = self._predicted(said, batch_size)
-        hertz = [sentence.pitch_hz_L for sentence in found]
-        again = planning.within_range(said, hertz, self.voices(), name=self.name)
-        for place, sentence in zip(again, self._predicted(list(again.values()), batch_size), strict=True):
-            found[place] = sentence
-        return found
-
-    def _predicted(self, pieces: Sequence[PlannedSentence], batch_size: int) -> list[SpokenSentence]:
-        found: dict[int, SpokenSentence] = {}
-        for rows in batches([len(piece.encoded.tokens) for piece in pieces], batch_size):
-            batch = [pieces[i] for i in rows]
-            found |= zip(rows, self._sentences_of(batch, self._spectrogram(batch)), strict=True)
-        return [found[i] for i in range(len(pieces))]
-
-    def _spectrogram(self, pieces: Sequence[PlannedSentence]) -> Spectrogram:
-        def padded(name: str, padding: float) -> Tensor:
-            rows = [torch.as_tensor(getattr(piece.edits, name), dtype=torch.float32) for piece in pieces]
-            return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding).to(self.device)
-
-        tokens = [torch.tensor(piece.encoded.tokens) for piece in pieces]
-        return self.infer(
-            torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=self.text.pad),
-            torch.tensor([len(row) for row in tokens]),
-            padded("pace_L", 1.0),
-            torch.tensor([piece.speaker for piece in pieces], device=self.device),
-            padded("durations_L", 0.0),
-            pitch_BT=padded("pitch_L", 0.0),
-            pitch_scale=padded("pitch_scale_L", 1.0),
-            pitch_shift=padded("pitch_shift_L", 0.0),
-        )
-
-    def _sentences_of(self, pieces: Sequence[PlannedSentence], said: Spectrogram) -> Iterator[SpokenSentence]:
-        frames, counts_BL = said.frames_B.clamp(min=0).tolist(), said.symbol_frames_BT.cpu().numpy()
-        speakers_B = torch.tensor([piece.speaker for piece in pieces], device=self.device)
-        mean_B1, deviation_B1 = self.model.pitch_mean[speakers_B, None], self.model.pitch_std[speakers_B, None]
-        hertz_BL = (said.pitch_BT.float() * deviation_B1 + mean_B1).cpu().numpy()
-        energy_BL = said.energy_BT.float().cpu().numpy()
-        for row, piece in enumerate(pieces):
-            symbols = slice(len(piece.encoded.tokens))
-            yield SpokenSentence(
-                encoded=piece.encoded,
-                frames_L=counts_BL[row, symbols],
-                pitch_hz_L=hertz_BL[row, symbols],
-                energy_L=energy_BL[row, symbols],
-                mel_MT=said.mel_BMT[row, :, : frames[row]].float(),
-                gain_T=sound.gain_of_frames(piece.edits.gain_L, counts_BL[row, symbols]),
-            )
+    def predict(self, pieces: Sequence[PlannedSentence]) -> PredictedBatch:
+        """As `SentenceSpeaker`'s."""
+        given = {name: torch.from_numpy(values).to(self.device) for name, values in self.inputs(pieces).items()}
+        said = self.infer(
+            given["tokens_BL"], given["lengths_B"], given["pace_BL"], given["speaker_B"], given["durations_BL"],
+            pitch_BT=given["pitch_BL"], pitch_scale=given["pitch_scale_BL"], pitch_shift=given["pitch_shift_BL"],
+        )  # fmt: skip
+        of_symbols = said.symbol_frames_BT, said.pitch_BT.float(), said.energy_BT.float()
+        frames = said.frames_B.clamp(min=0).tolist()
+        return PredictedBatch(said.mel_BMT.float(), frames, *(values_BL.cpu().numpy() for values_BL in of_symbols))
 
     def _spoken(self, texts: Sequence[Sequence[PlannedSentence]], voice: Voice) -> Iterator[Spoken]:
         sentences = self.sentences([piece for pieces in texts for piece in pieces], batch_size=voice.config.batch_size)
@@ -233,16 +153,6 @@ class Synthesizer:
                 yield Spoken(np.zeros(0, np.float32), voice.sample_rate, voice.hop_samples, [], error)
             else:
                 yield _joined(pieces, of_text, [next(sounds) for _ in of_text], voice)
-
-    def problem(self, sentence: SpokenSentence) -> str:
-        """Why a sentence cannot be given to a vocoder; "" if it can."""
-        if not bool(sentence.mel_MT.isfinite().all()) or not np.isfinite(sentence.pitch_hz_L).all():
-            otherwise = "its weights are damaged, or a control is far too great"
-            advice = "take bf16 or fp32" if self.precision == "fp16" else otherwise
-            return f"{self.name} gives NaN in {self.precision}; {advice}"
-        if not sentence.mel_MT.shape[1]:
-            return f"{self.name} gives it no frames; its pace is too fast, or the model is not trained"
-        return ""
 
 
 def _voice(vocoder: Vocoder | Voice | None) -> Voice:
@@ -297,6 +207,8 @@ def load(
             mel_bins = imported.config.features.mel_bins
             model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
         checkpoint.fill(model, checkpoint.widened(weights), path)
+        learned = [symbol for symbol, is_it in zip(processor.symbols, model.symbols_learned, strict=True) if is_it]
+        processor = TextProcessor(processor.config, learned=learned)
     chosen, config = distributed.pick_device(device), imported.config
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:

@@ -1,16 +1,16 @@
-"""Mel spectrograms of many sentences to their sound, in batches; and the joining of sentences to one recording.
+"""Mel spectrograms of many sentences to their sound, in batches, by a vocoder of torch or an exported one.
 
 Shapes: B utterances, M mel bins, T frames, N samples.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from fastpitch.speaking import sound
-from fastpitch.vocoders.vocoder import Denoiser, MelSpan, Vocoder
+from fastpitch.vocoders.spans import CHUNK_FRAMES, MelSpan
 
 Gain = np.ndarray | None
 """The gain of every frame of a sentence, [T], as `sound.gain_of_frames` gives it."""
@@ -42,12 +42,18 @@ class VoicingConfig:
 class Voice:
     """A vocoder as `VoicingConfig` wants it used."""
 
-    def __init__(self, vocoder: Vocoder, config: VoicingConfig | None = None):
+    def __init__(self, vocoder: Any, config: VoicingConfig | None = None):
+        """`vocoder`: a `Vocoder` of `fastpitch.vocoders` or of `trt.runtime`; denoising is for the former alone."""
         self.vocoder, self.config = vocoder, config or VoicingConfig()
-        self.sample_rate, self.hop_samples = vocoder.sample_rate, vocoder.hop_samples
-        self._speak = Denoiser(vocoder, self.config.denoising) if self.config.denoising else vocoder
+        self.sample_rate: int = vocoder.sample_rate
+        self.hop_samples: int = vocoder.hop_samples
+        self._speak = vocoder
+        if self.config.denoising:
+            from fastpitch.vocoders.vocoder import Denoiser  # which needs torch
 
-    def whole(self, mels: Sequence[Tensor], gains: Sequence[Gain] = ()) -> list[np.ndarray]:
+            self._speak = Denoiser(vocoder, self.config.denoising)
+
+    def whole(self, mels: Sequence[Any], gains: Sequence[Gain] = ()) -> list[np.ndarray]:
         """The sound, float32 [N], of each of several mel spectrograms [M, T]. Raises VocoderError."""
         gains = gains or [None] * len(mels)
         sounds: list[np.ndarray] = [np.zeros(0, np.float32)] * len(mels)
@@ -57,26 +63,22 @@ class Voice:
                 sounds[i] = sound_N
         return sounds
 
-    def stream(self, mel_MT: Tensor, gain_T: Gain = None) -> Iterator[np.ndarray]:
+    def stream(self, mel_MT: Any) -> Iterator[np.ndarray]:
         """The same in pieces, each as soon as it is there."""
-        position = 0
-        for audio_BN in self._speak.stream(mel_MT[None], sigma=self.config.sigma, seed=self.config.seed):
-            piece_N = audio_BN[0].cpu().numpy()
-            yield self._finished(piece_N, position, mel_MT.shape[1], gain_T)
-            position += len(piece_N)
+        for start in range(0, mel_MT.shape[1], CHUNK_FRAMES):
+            yield self.cuts([MelSpan(mel_MT, start, min(mel_MT.shape[1], start + CHUNK_FRAMES))], [None])[0]
 
     def cuts(self, cuts: Sequence[MelSpan], gains: Sequence[Gain]) -> list[np.ndarray]:
         """The sound of some frames of each of several mel spectrograms, in one batch: what `stream` gives of each."""
+        hop, fade = self.hop_samples, self.config.fade_out * self.hop_samples
         found = self._speak.cuts(cuts, sigma=self.config.sigma, seed=self.config.seed)
         return [
-            self._finished(audio_N.cpu().numpy(), cut.start * self.hop_samples, cut.mel_MT.shape[1], gain_T)
+            sound.finished(
+                audio_N if isinstance(audio_N, np.ndarray) else audio_N.cpu().numpy(),
+                first=cut.start * hop, total=cut.mel_MT.shape[1] * hop, fade=fade, hop=hop, gain_T=gain_T,
+            )
             for cut, audio_N, gain_T in zip(cuts, found, gains, strict=True)
-        ]
-
-    def _finished(self, samples_N: np.ndarray, first: int, frames: int, gain_T: Gain) -> np.ndarray:
-        hop = self.hop_samples
-        fade = self.config.fade_out * hop
-        return sound.finished(samples_N, first=first, total=frames * hop, fade=fade, hop=hop, gain_T=gain_T)
+        ]  # fmt: skip
 
 
 def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

@@ -34,8 +34,8 @@ from fastpitch.vocoders.networks.hifigan import HifiganGenerator
 from fastpitch.vocoders.networks.istft import IstftGenerator
 from fastpitch.vocoders.networks.waveglow import Waveglow
 from fastpitch.vocoders.networks.weight_norm import folded
+from fastpitch.vocoders.spans import CHUNK_FRAMES, MelSpan
 
-CHUNK_FRAMES = 64  # of a stream, 0.74 s: little beside the time it takes to say it
 BIAS_FRAMES = 88  # of the silence that a vocoder's own hum is measured on, as published
 
 
@@ -52,22 +52,6 @@ class LoadedGenerator(NamedTuple):
     generator: Generator
     features: LogMelConfig
     delay_samples: int
-
-
-class MelSpan(NamedTuple):
-    """Frames `start` to `end` of a mel spectrogram [M, T]."""
-
-    mel_MT: Tensor
-    start: int
-    end: int
-
-    def around(self, frames: int) -> "MelSpan":
-        """With so many frames more on either side, where there are any."""
-        return MelSpan(self.mel_MT, max(0, self.start - frames), min(self.mel_MT.shape[1], self.end + frames))
-
-    def of(self, wider: "MelSpan", audio_N: Tensor, hop: int) -> Tensor:
-        """Its own samples of those that a wider one has."""
-        return audio_N[(self.start - wider.start) * hop : (self.end - wider.start) * hop]
 
 
 class StreamedSound(ABC):

@@ -17,8 +17,11 @@ TARGET = "EncDecCTCModel"
 MOST_LABELS = 50_000
 
 
-def read(path: Path) -> Imported[Config]:
-    """The model in the archive at `path`. Raises CheckpointError for everything that is not known here."""
+def read(path: Path, *, configuration: Config | None = None) -> Imported[Config]:
+    """The model in the archive at `path`, with its own or another `configuration`.
+
+    Raises CheckpointError for everything that is not known here.
+    """
     with opened(path) as archive:
         described, source = archive.config(), str(path)
         target = str(described.get("target", TARGET)).rpartition(".")[2]
@@ -50,7 +53,7 @@ def read(path: Path) -> Imported[Config]:
     except ValueError as error:
         raise CheckpointError(f"{source}: {error}") from None
     cfg = Config(model=model, features=features, data=DataConfig(trim_silence=False))
-    return Imported(published_weights(_plain_names(weights), path), None, cfg)
+    return Imported(published_weights(_plain_names(weights), path), None, configuration or cfg)
 
 
 def _block(s: NemoSettings) -> BlockConfig:

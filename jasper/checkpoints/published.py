@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from common.runs.checkpoint import CheckpointError, Imported, contents, full
+from common.runs.checkpoint import CheckpointError, Imported, contents
 from jasper.config import BlockConfig, Config, DataConfig, ModelConfig
 
 ASSUMED = (
@@ -125,7 +125,7 @@ def _rename(weights: dict[str, Tensor], layout: list[_BlockLayout]) -> dict[str,
     for key, tensor in weights.items():
         module, _, parameter = key.rpartition(".")
         if module in modules:
-            renamed[f"{modules[module]}.{parameter}"] = full(parameter, tensor)
+            renamed[f"{modules[module]}.{parameter}"] = tensor
     return renamed
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import FusedConvolution, Lengths, convolve
 from common.convolution.native import Activation
+from common.convolution.operator import FusedConvolution, Lengths, convolve
 from common.lengths import inside
 from jasper.network.model import ConvNorm, Frames, Jasper, JasperBlock, JasperOutput, clipped_relu
 

@@ -37,7 +37,6 @@ class Run:
         cfg = directory.adopted(cfg, start and start.config, ("model", "features"), keeps=("model.labels",))
         self.cfg, self.directory, self.world = cfg, directory, directory.world
         directory.compare(cfg, depends_on=DEPENDS_ON)
-        self.vocabulary = data.vocabulary_of(cfg)
         torch.manual_seed(cfg.seed)  # the same initial weights in every process
         self.model = Jasper(cfg.model, cfg.features.mel_bins).to(self.world.device)
         if start is not None and cfg.checkpoint is not None:
@@ -50,7 +49,7 @@ class Run:
                 block.compile(dynamic=True)
         self.learner.join()
         self.log_mel = LogMel(cfg.features).to(self.world.device)
-        spelling = data.spelling_of(cfg)
+        self.vocabulary, spelling = data.vocabulary_of(cfg), data.spelling_of(cfg)
         self.train_set = self._dataset(spelling, training=True)
         self.validation = self._dataset(spelling, training=False) if cfg.data.validation else None
         log_letters(spelling, cfg.data, directory.log.event, source=source)

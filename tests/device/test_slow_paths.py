@@ -63,7 +63,7 @@ def attend(device):
     ("use", "told"),
     [
         (ctc_loss, f"ctc_loss runs in plain torch, which is slower: {WHY}"),
-        (greedy, f"ctc.greedy runs in plain torch, which is slower: {WHY}"),
+        (greedy, f"ctc.greedy runs in plain C++ on the processor, which is slower: {WHY}"),
         (align, f"ctc.align runs in plain C++ on the processor, which is slower: {WHY}"),
         (loss, f"the transducer loss runs in plain torch, which is slower: {WHY}"),
         (decode, f"fastconformer.Decoder runs on the host, which is slower: {WHY}"),

@@ -821,17 +821,18 @@ def test_a_beam_has_the_memory_of_rooms_and_the_host_what_the_device_cannot_take
 def test_what_is_over_asks_the_prediction_network_for_nothing_more(monkeypatch: pytest.MonkeyPatch):
     weights, encoded_BSC, _ = decoder_tests.random_problem()
     device, options = Decoder(weights).on_device, TransducerBeamOptions(max_symbols=1)
-    workspaces, seen, call, empty = [], [], _cuda_beam.call, torch.empty
+    workspaces, seen, empty = [], [], torch.empty
+    library = _cuda_beam._cuda_library.DEVICE.loaded()
+    steps = library.transducer_beam_steps_cuda
     width = 2 * device.layers * device.hidden + device.joint
     first, count = 2 * 40 * device.joint, (2 * options.beam + 8) * width  # behind projected frames
 
-    def spied(function, *given):
-        call(function, *given)
-        if given[-2] == 1:  # one step
-            seen.append(workspaces[0].view(torch.int32)[first : first + count].clone())
+    def spied(*given):
+        steps(*given)
+        seen.append(workspaces[0].view(torch.int32)[first : first + count].clone())
 
     monkeypatch.setattr(_cuda_beam, "STEPS_AT_ONCE", 1)
-    monkeypatch.setattr(_cuda_beam, "call", spied)
+    monkeypatch.setattr(library, "transducer_beam_steps_cuda", spied)
     monkeypatch.setattr(
         torch, "empty", lambda *shape, **given: workspaces.append(empty(*shape, **given)) or workspaces[-1]
     )

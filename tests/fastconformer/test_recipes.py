@@ -15,9 +15,8 @@ from common.training.schedule import build_schedule
 from fastconformer.config import Config
 from fastconformer.network.model import Model
 from fastconformer.train import main
-from fastconformer.training.run import NAME, Run
 from tests.fastconformer.runs import TOY, toy_config
-from tests.training import directory_of, events
+from tests.training import events
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RECIPES = {"medium": 31e6, "large": 115e6}
@@ -72,20 +71,6 @@ def test_the_script_names_heads_that_there_are():
     )
     assert ran.returncode == 2
     assert ran.stderr.endswith("error: HEADS is aed; expected tdt_ctc, rnnt_ctc, tdt, rnnt or ctc\n")
-
-
-def test_batches_may_have_a_budget_of_seconds(corpus, tmp_path):
-    cfg = toy_config(corpus, tmp_path)
-    cfg = replace(cfg, data=replace(cfg.data, max_seconds=6.0))
-    with pytest.raises(ValueError, match="batch_seconds = 5.0 does not hold an utterance of data.max_seconds = 6.0"):
-        replace(cfg, batch_seconds=5.0)
-    cfg = replace(cfg, batch_seconds=6.0)
-    with directory_of(cfg, NAME) as directory:
-        run = Run(cfg, None, directory)
-    seconds = run.train_set.utterances.seconds
-    batches = [run.epochs.longest, *run.epochs.batches(0)]
-    assert all(len(batch) * max(seconds[i] for i in batch) <= 6.0 for batch in batches)
-    assert max(map(len, batches)) > 1
 
 
 def test_an_encoder_gets_new_heads_for_new_pieces(corpus, start, tmp_path):

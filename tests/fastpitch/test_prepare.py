@@ -21,7 +21,7 @@ from common.features import TTS, LogMel
 from fastpitch import prepare
 from fastpitch.acoustic.pitch import PitchConfig, extract_pitch
 from fastpitch.front.symbols import TextConfig
-from fastpitch.prepare import PrepareConfig, main
+from fastpitch.prepare import PrepareConfig, PreparedClip, main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LETTERS = TextConfig(p_arpabet=0)
@@ -50,22 +50,21 @@ def configured(tmp_path: Path, *inputs: Path, **settings: object) -> PrepareConf
 GOOD = {"a": (voice(0.5), RATE, "a short clip"), "b": (voice(0.4, 250.0), RATE, "another")}
 
 
-def _slow(utterance: str) -> str:
+def _slow(utterance: str, *_: object) -> PreparedClip:
     """Stands for preparing a clip: leaves a file where it began."""
     (Path(utterance).parent / f"begun_{Path(utterance).name}").touch()
     time.sleep(0.05)
-    return utterance
+    return PreparedClip(np.zeros(0))
 
 
 def test_an_error_between_clips_does_not_wait_for_clips_that_are_not_begun(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "_prepare_in_worker", _slow)
+    monkeypatch.setattr(prepare, "prepare", _slow)
     clips = [str(tmp_path / f"{i:03d}") for i in range(400)]
     cfg = PrepareConfig(inputs=(tmp_path,), output=tmp_path / "out", text=LETTERS, workers=2)
 
     def consume() -> None:
-        with prepare._results(clips, cfg) as results:
-            for _ in results:
-                raise OSError("the disk is full")
+        for _ in prepare.results(clips, cfg):
+            raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="disk is full"):
         consume()

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-import jasper.recognizer
 from common.config import ConfigError
 from common.data.manifest import ManifestError, read_manifest
 from common.runs.checkpoint import CheckpointError
@@ -21,6 +20,7 @@ from fastconformer.checkpoints import reading
 from fastpitch.front import ssml
 from fastpitch.front.control import ControlError
 from fastpitch.front.languages import TextError
+from jasper.checkpoints import reading as jasper_reading
 from tests.fastconformer.checkpoints import archives
 from tests.fuzz.reader import Reader
 from tests.jasper.checkpoints.test_nemo import description, nemo_names
@@ -83,7 +83,7 @@ def nemo() -> Reader:
                     reading.read_model(archives.write(Path(inside) / "c.nemo", changed))
                 return
             with suppress(CheckpointError):
-                jasper.recognizer.load_model(path)
+                jasper_reading.read_model(path)
                 return
             reading.read_model(path)
 

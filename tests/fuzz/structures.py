@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-import jasper.recognizer
 from common import config
 from common.runs import checkpoint
 from fastconformer.checkpoints import own, reading
@@ -17,6 +16,7 @@ from fastpitch.acoustic.checkpoints.own import FORMAT as FASTPITCH
 from fastpitch.acoustic.config import Config as FastPitchConfig
 from fastpitch.speaking import synthesizer
 from fastpitch.vocoders import vocoder
+from jasper.checkpoints import reading as jasper_reading
 from tests.fastpitch import tiny as fastpitch_tiny
 from tests.fastpitch.vocoders.small import save_hifigan, save_waveglow
 from tests.jasper.tiny import save_tiny
@@ -43,7 +43,7 @@ def models() -> dict[str, Model]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         loads: dict[str, Callable[[Path], object]] = {
-            "jasper": jasper.recognizer.load_model, "fastpitch": _speak, "hifigan": _load_vocoder,
+            "jasper": jasper_reading.read_model, "fastpitch": _speak, "hifigan": _load_vocoder,
             "waveglow": _load_vocoder, "wav2vec2": load_model, "fastconformer": reading.read_model,
         }  # fmt: skip
         save_tiny(folder / "jasper.pt")

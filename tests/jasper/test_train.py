@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from common import config
-from common.augmentation import SpecAugmentConfig
 from common.data.batching import bucketed_batches
 from common.data.loading import loader
 from common.data.variation.perturbation import PerturbationConfig
@@ -21,8 +20,6 @@ from tests.processes import fork_module, run_module
 from tests.training import directory_of, events, logged, on_record, state_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-AUGMENTED = SpecAugmentConfig(freq_masks=1, max_freq=8, time_masks=1, max_time=10)
 
 
 def test_the_loss_curve_is_the_one_on_record(corpus, tmp_path):
@@ -41,9 +38,9 @@ def test_gradients_of_micro_batches_add_up_to_that_of_the_batch(corpus, tmp_path
         with directory_of(replace(cfg, output_dir=tmp_path / str(parts)), NAME) as directory:
             run = Run(replace(cfg, grad_accumulation=parts), directory)
             read = loader(run.train_set, [[0, 0, 0, 0]])
-            batch, weights_B = next(weighted(read, run.train_set, run.frames, has_transducer=False))
+            batch = next(weighted(read, run.train_set, run.frames, has_transducer=False))
             before = [p.detach().clone() for p in run.model.parameters()]
-            update(run, batch, weights_B)
+            update(run, batch)
             updates.append([p.detach() - b for p, b in zip(run.model.parameters(), before, strict=True)])
     for other in updates[1:]:
         for whole, parts in zip(updates[0], other, strict=True):

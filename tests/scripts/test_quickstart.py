@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.config import ConfigError
 from common.data.synthetic import SyntheticConfig
 from common.runs import checkpoint
 from tests.jasper.tiny import run
@@ -71,7 +72,7 @@ def test_the_second_time_nothing_is_trained(again, quickstart, folder, capsys):
     assert quickstart.main(again) == 0
     said = capsys.readouterr().out
     assert "quickstart-toy: trained before (2 epochs); --fresh trains it anew" in said
-    assert "quickstart-toy-vocoder: trained before; --fresh trains them anew" in said
+    assert "quickstart-toy-vocoder: trained before (1 epochs); --fresh trains it anew" in said
     assert "epoch    1" not in said
     assert (folder / "runs" / "quickstart-toy" / "jasper_best.pt").read_bytes() == weights
 
@@ -103,7 +104,7 @@ def test_the_first_commands_of_the_readme_run_with_what_it_left(first, folder, t
 def test_a_run_of_other_settings_is_not_taken_for_this_one(again, quickstart, folder):
     corpus = folder / "data" / "quickstart-toy" / "LibriSpeech"
     other = replace(quickstart.configuration(again, corpus), seed=1)
-    with pytest.raises(quickstart.ConfigError, match="quickstart-toy: a run with other settings; --fresh trains anew"):
+    with pytest.raises(ConfigError, match="quickstart-toy: a run with other settings; --fresh trains anew"):
         quickstart.trained(other, fresh=False)
 
 
@@ -139,7 +140,7 @@ def test_flags_stand_alone_and_a_wrong_one_is_one_line(quickstart):
         (["--language", "fr"], "invalid choice 'fr' for argument '--language'"),
         (["toys"], "toys"),
     ):
-        with pytest.raises(quickstart.ConfigError, match=f"^command line: .*{told}.*$"):
+        with pytest.raises(ConfigError, match=f"^command line: .*{told}.*$"):
             given(*words)
 
 

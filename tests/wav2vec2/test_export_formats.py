@@ -55,12 +55,6 @@ def test_a_pretrained_model_goes_to_both_formats(tmp_path, capsys):
     assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
 
 
-def test_pad_is_index_0_in_a_hugging_face_folder(tmp_path):
-    folder = saved(tmp_path, ctc_model())
-    assert json.loads((folder / "vocab.json").read_text())["<pad>"] == 0
-    assert json.loads((folder / "tokenizer_config.json").read_text())["pad_token"] == "<pad>"
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [

@@ -225,31 +225,25 @@ def test_a_run_goes_on_with_its_labels_alone(corpus, tmp_path):
         main(replace(cfg, data=replace(cfg.data, dictionary=tmp_path / "dict.txt")))
 
 
-PUBLISHED = {
-    "base_960h": (320_000, 1e-4, 0, 0.5, 0.1, 0.1, 3_200_000, 8),
-    "base_100h": (80_000, 3e-5, 0, 0.65, 0.5, 0.1, 3_200_000, 8),
-    "base_10h": (20_000, 5e-5, 10_000, 0.65, 0.5, 0.05, 3_200_000, 8),
-    "base_1h": (13_000, 5e-5, 10_000, 0.65, 0.25, 0.1, 3_200_000, 8),
-    "vox_960h": (320_000, 3e-5, 10_000, 0.5, 0.25, 0.1, 1_280_000, 24),
-}
+PUBLISHED = ("base_960h", "base_100h", "base_10h", "base_1h", "vox_960h")
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_published_recipes_have_their_numbers(name):
+def test_the_published_recipes_have_the_numbers_that_no_variable_of_their_scripts_says(name):
+    """Of the others, see tests/scripts/test_recipes.py."""
     cfg = config.load(FinetuneConfig, CONFIGS / f"finetune_{name}.toml")
-    updates, lr, freeze, time_prob, channel_prob, layer_drop, tokens, sub_batches = PUBLISHED[name]
-    assert (cfg.max_updates, cfg.optim.lr, cfg.freeze_updates) == (updates, lr, freeze)
-    assert cfg.mask == MaskConfig(time_prob=time_prob, channel_prob=channel_prob, channel_length=64, equal_counts=True)
-    assert (cfg.data.max_tokens, cfg.data.max_tokens_valid, cfg.batches_per_update) == (tokens, tokens, sub_batches)
+    said = {"time_prob": cfg.mask.time_prob, "channel_prob": cfg.mask.channel_prob}
+    assert cfg.mask == MaskConfig(channel_length=64, equal_counts=True, **said)
+    assert cfg.data.max_tokens_valid == cfg.data.max_tokens
     assert (cfg.optim.betas, cfg.optim.eps, cfg.optim.weight_decay) == ((0.9, 0.98), 1e-8, 0.0)
     schedule = cfg.schedule
     assert (schedule.kind, schedule.unit, schedule.warmup, schedule.hold) == ("tri_stage", "fraction", 0.1, 0.4)
     assert (schedule.initial, schedule.final) == (0.01, 0.05)
     learning = cfg.learning
-    assert (learning.dropout, learning.activation_dropout, learning.layer_drop) == (0.0, 0.1, layer_drop)
+    assert (learning.dropout, learning.activation_dropout) == (0.0, 0.1)
+    assert learning.layer_drop == (0.05 if name == "base_10h" else 0.1)
     assert (learning.extractor_gradient, learning.attention_dropout, learning.input_dropout) == (0.0, 0.0, 0.0)
     assert (cfg.clip_norm, learning.final_dropout) == (0.0, 0.0)
-    cfg.check_batches(8)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

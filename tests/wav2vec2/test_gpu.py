@@ -18,7 +18,7 @@ from tests.wav2vec2.test_recognizer import CLIPS, KINDS
 from wav2vec2 import finetune, pretrain
 from wav2vec2.contrastive.masking import MaskConfig, draw_targets
 from wav2vec2.contrastive.objective import ObjectiveConfig
-from wav2vec2.corpus.batches import Batch, loader
+from wav2vec2.corpus.batches import Batch, loader, on_device
 from wav2vec2.losses import ctc_logits, ctc_losses
 from wav2vec2.network.extractor import n_frames
 from wav2vec2.recognizer import Recognizer
@@ -88,8 +88,8 @@ def test_the_loss_of_pre_training_and_its_gradient_are_those_of_a_cpu(kind):
     for model, device in ((on_cpu, "cpu"), (copy.deepcopy(on_cpu).to(DEVICE), DEVICE)):
         with float32_math("fp32"):
             loss = model(
-                audio_BN.to(device), samples_B.to(device), [targets.to(device)], objective=ObjectiveConfig(),
-                temperature=2.0, noise_QGV=noise_QGV.to(device),
+                audio_BN.to(device), samples_B.to(device), on_device([targets], torch.device(device)),
+                objective=ObjectiveConfig(), temperature=2.0, noise_QGV=noise_QGV.to(device),
             )  # fmt: skip
             loss.total.backward()
         losses.append([loss.total.item(), loss.contrastive.item(), loss.code_perplexity.item(), loss.correct.item()])

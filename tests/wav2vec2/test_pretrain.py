@@ -167,20 +167,18 @@ def test_the_quantiser_is_as_warm_as_the_update_says(corpus, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"every": {"log_steps": 0}}, "log_steps = 0: expected at least 1"),
         ({"save_best_from": 7}, "save_best_from = 7 is beyond the last of 6 updates: the run would end without a best"),
         ({"stop_at": -1}, "stop_at = -1: expected a number of at least 0"),
-        ({"ema": 1.0}, "ema = 1.0: expected a decay from 0, for none, to below 1"),
         ({"ema": 0.9, "fsdp": True}, "ema with fsdp"),
         ({"data": {"max_samples": 64000}}, "max_samples = 64000 does not fit into max_tokens = 32000"),
         (
             {"data": {"max_tokens": 0, "max_samples": 0}},
-            "max_tokens, max_tokens_valid and buckets: expected at least 1",
+            "= 0: expected a number above 0",
         ),
         ({"data": {"workers": -1}}, "workers = -1: expected a number of at least 0"),
         ({"seed": -1}, "seed = -1: expected a number of at least 0"),
         ({"keep_steps": (-1,)}, r"keep_steps = \(-1,\): expected no negative number"),
-        ({"clip_norm": float("nan")}, "clip_norm = nan: expected at least 0"),
+        ({"clip_norm": float("nan")}, "clip_norm = nan: expected a number of at least 0"),
         (
             {"data": {"max_samples": 300}},
             r"data.max_samples = 300: expected at least the \d+ samples of 3 frames",

@@ -107,13 +107,13 @@ def transcribe(cfg: ClientConfig) -> int:
     for problem in problems:
         tell(problem)
     failed = len(problems)
-    with writing.output(cfg.output) as stream:
+    with writing.output(cfg.output, cfg.format, cfg.output_dir) as write:
         for item, transcript in zip(items, _transcripts(items, cfg), strict=True):
             if transcript.error:
                 tell(transcript.error)
                 failed += 1
             else:
-                writing.write_transcript(transcript, item.name, cfg.format, stream, cfg.output_dir)
+                write(transcript, item.name)
     if failed:
         tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")
     return 1 if failed else 0

@@ -1,16 +1,16 @@
 """Many clients at a time: how long they wait, whether each gets its own answer, how much the server does."""
 
-import functools
 import math
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from common.ahead import in_threads
 from common.audio.waveform import AudioError
 from trt.client.asking import Server, ServerError, percentile
 from trt.client.load import load
+from trt.client.streaming import captions, in_real_time
 
 
 class ClientClip(NamedTuple):
@@ -95,52 +95,30 @@ def measure(url: str, clips: Sequence[ClientClip], *, key: str, clients: int, se
 
 def measure_speech(url: str, text: str, *, key: str, clients: int, seconds: float) -> tuple[list[float], list[float]]:
     """Seconds until the first sound of a text, and until its last, from `clients` at a time. Raises ServerError."""
-    firsts: list[float] = []
-    lasts: list[float] = []
-    problems: list[ServerError] = []
     ends = time.monotonic() + seconds
 
-    def ask() -> None:
-        server = Server(url, key=key)
-        while time.monotonic() < ends and not problems:
+    def ask(server: Server) -> list[tuple[float, float]]:
+        found = []
+        while time.monotonic() < ends:
             began, first = time.monotonic(), 0.0
-            try:
-                for _ in server.speak(text, response_format="pcm"):
-                    first = first or time.monotonic() - began
-            except ServerError as error:
-                problems.append(error)
-                return
-            firsts.append(first)
-            lasts.append(time.monotonic() - began)
+            for _ in server.speak(text, response_format="pcm"):
+                first = first or time.monotonic() - began
+            found.append((first, time.monotonic() - began))
+        return found
 
-    _in_parallel([ask] * clients)
-    if problems:
-        raise problems[0]
-    return firsts, lasts
+    servers = [Server(url, key=key) for _ in range(clients)]
+    waits = [wait for own in in_threads(servers, ask, threads=clients) for wait in own]
+    return [first for first, _ in waits], [last for _, last in waits]
 
 
 def measure_live(url: str, paths: Sequence[Path], *, key: str, clients: int) -> list[float]:
     """Seconds from the end of every word to its being final, with a recording by each client. Raises ServerError."""
-    from trt.client.streaming import captions, in_real_time
 
-    delays: list[float] = []
-    problems: list[Exception] = []
-
-    def follow(path: Path) -> None:
+    def follow(path: Path) -> list[float]:
         try:
-            delays.extend(captions(url, in_real_time(path), key=key).delays)
-        except (ServerError, AudioError) as error:
-            problems.append(error)
+            return captions(url, in_real_time(path), key=key).delays
+        except AudioError as error:
+            raise ServerError(str(error)) from None
 
-    _in_parallel([functools.partial(follow, paths[i % len(paths)]) for i in range(clients)])
-    if problems:
-        raise ServerError(str(problems[0]))
-    return delays
-
-
-def _in_parallel(jobs: Sequence[Callable[[], None]]) -> None:
-    threads = [threading.Thread(target=job) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    chosen = [paths[i % len(paths)] for i in range(clients)]
+    return [delay for own in in_threads(chosen, follow, threads=clients) for delay in own]

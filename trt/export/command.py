@@ -35,7 +35,7 @@ from fastpitch.speaking import synthesizer
 from fastpitch.vocoders import export as vocoder_export
 from fastpitch.vocoders.vocoder import load_generator
 from jasper import export as recognizer_export
-from jasper import recognizer
+from jasper.checkpoints import reading as jasper
 from trt.conversion import ExportError, converted, greatest_difference
 from trt.export import families
 from trt.facts import INTERFACE, facts_in, keeper_of
@@ -190,4 +190,5 @@ def _offered(cfg: ExportConfig) -> ExportGraph:
                 model, imported.features, imported.pieces, part=part, source=cfg.input, head=cfg.head
             )
         case "jasper":
-            return recognizer_export.graph(*recognizer.load_model(path, ema=cfg.ema), cfg.input)
+            network, found = jasper.read_model(path, ema=cfg.ema)
+            return recognizer_export.graph(network, found.config, cfg.input)

@@ -3,7 +3,6 @@
 What a file, an archive or a folder says of itself decides, not its name.
 """
 
-import tarfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from fastpitch.acoustic.checkpoints.own import FORMAT as FASTPITCH
 from fastpitch.vocoders.checkpoints import hifigan, waveglow
 from jasper.checkpoints import nemo
 from jasper.checkpoints.own import FORMAT as JASPER
-from wav2vec2.checkpoints.huggingface import BACKBONES, folder_of
+from wav2vec2.checkpoints.huggingface import BACKBONES
 from wav2vec2.checkpoints.own import FORMAT as WAV2VEC2
 from wav2vec2.checkpoints.pickles import load_foreign
 
@@ -42,13 +41,15 @@ def located(path: Path) -> tuple[Path, Family]:
     path = hub.located(path)
     if not path.exists():
         raise CheckpointError(f"{path}: no such checkpoint")
-    path = next(iter(sorted(path.glob("*_best.pt"))), path)
+    path, form = hub.stored(next(iter(sorted(path.glob("*_best.pt"))), path))
     with checkpoint.usable(path):
-        if (folder := folder_of(path)) is not None:
-            return path, _of_folder(folder)
-        if path.suffix == ".nemo" or tarfile.is_tarfile(path):
-            return path, _of_archive(path)
-        return path, _of_state(load_foreign(path), path)
+        match form:
+            case "folder":
+                return path, _of_folder(path)
+            case "archive":
+                return path, _of_archive(path)
+            case "file":
+                return path, _of_state(load_foreign(path), path)
 
 
 def _of_folder(folder: Path) -> Family:

@@ -9,7 +9,7 @@ from trt.runtime.recognizer import Network, OnnxModel, Recognizer
 
 if TYPE_CHECKING:  # pieces and native decoders are imported where a model wants them
     from fastconformer.attention.config import DecoderPrecision
-    from trt.runtime.conformer import PieceRecognizer
+    from trt.runtime.conformer import ExportedPieces
     from trt.runtime.prompted import ExportedAttention
 
 
@@ -23,7 +23,7 @@ def load(
     threads: int = 0,
     runtime: Runtime = "onnxruntime",
     decoder_precision: "DecoderPrecision" = "fp32",
-) -> "Recognizer | PieceRecognizer | ExportedAttention":
+) -> "Recognizer | ExportedPieces | ExportedAttention":
     """`path`: an ONNX file, or an engine that was built of one. `threads`: of the network, 0 for one per core.
     `decoder_precision`: of the weights of an attention decoder, which "bf16" and "int8" round, and read faster.
 
@@ -35,9 +35,9 @@ def load(
 
         return ExportedAttention(found, threads=threads, decoder_precision=decoder_precision)
     if found.facts.get("family") == "fastconformer":
-        from trt.runtime.conformer import PieceRecognizer
+        from trt.runtime.conformer import ExportedPieces
 
-        return PieceRecognizer(found, threads=threads)
+        return ExportedPieces(found, threads=threads)
     return Recognizer(found, threads=threads)
 
 

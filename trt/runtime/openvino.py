@@ -7,15 +7,13 @@ Shapes: B utterances, N samples.
 """
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ctc import native
-from trt.facts import ModelError, facts_in, usable, why_not_onnx
+from trt.facts import ModelError, facts_in, told, usable, why_not_onnx
 
 Precision = Literal["fp32", "bf16"]
 STEPS = 16
@@ -53,7 +51,7 @@ class OpenVinoModel:
         core = openvino.Core()
         if precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
             raise ModelError(f"{path}: precision bf16: this processor has no instructions for it; take fp32")
-        with _told(path, "cannot be loaded"):
+        with told(path, "cannot be loaded"):
             graph = core.read_model(path)
             stated = graph.get_rt_info("framework").value if graph.has_rt_info("framework") else {}
         with usable(ModelError, path):
@@ -76,7 +74,7 @@ class OpenVinoModel:
         hears = self.facts.get("input") == "samples" and self.facts.get("family") != "wav2vec2"  # by way of features
         if precision == "bf16" and features is None and hears:
             raise ModelError(f"{path}: does not say where its features end, which stay in fp32; export it again")
-        with _told(path, "cannot be loaded"):
+        with told(path, "cannot be loaded"):
             if precision == "fp32" or features is None:
                 self._parts = [part(graph, precision)]
             else:
@@ -90,7 +88,7 @@ class OpenVinoModel:
         tensors = dict(inputs)
         if "audio_BN" in tensors:
             tensors["audio_BN"] = _padded(tensors["audio_BN"])
-        with self._turn, _told(self.path, "does not run"):
+        with self._turn, told(self.path, "does not run"):
             for part in self._parts:
                 tensors |= part.run(tensors)
         return {name: tensors[name] for name in self.outputs}
@@ -117,11 +115,3 @@ def _split(openvino: Any, before: Any, after: Any, name: str) -> tuple[Any, Any]
         openvino.Model([made], before.get_parameters(), "features"),
         openvino.Model(after.get_results(), [given, *after.get_parameters()], "network"),
     )
-
-
-@contextmanager
-def _told(path: Path, what: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # OpenVINO's own are RuntimeErrors of many lines
-        raise ModelError(f"{path}: {what}: {' '.join(str(error).split())[:300]}") from None

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common import config
-from common.audio.silence import Keep
 from common.recognition.cutting.chunks import padded
 from common.recognition.sources.recordings import Recording
 from common.text.vocabulary import Language
@@ -47,34 +46,14 @@ class ExportedAttention(PromptedRecognizer):
                 f"{network.path}: the weights of its decoder are in the ONNX file that it was built from; give that one"
             )
         with usable(ModelError, network.path):
-            self._rate, self._seconds_per_frame = facts["sample_rate"], facts["seconds_per_frame"]
+            self.sample_rate, self.seconds_per_frame = facts["sample_rate"], facts["seconds_per_frame"]
             self.pieces = of_description(facts["labels"], facts["tokenizer"])
             described = config.build(AttentionConfig, facts["configuration"]["attention"], str(network.path))
             self._decoder = HostDecoder(
                 described, weights_in(network.path, WEIGHTS), decoder_precision, threads=threads
             )
-            self._keep = keeper_of(facts)
+            self.keep, self.has_ctc = keeper_of(facts), "log_probs_BSV" in network.outputs
             super().__init__(described, self.pieces)
-
-    @property
-    def sample_rate(self) -> int:
-        """Samples a second of the arrays that it hears."""
-        return self._rate
-
-    @property
-    def keep(self) -> Keep | None:
-        """What cuts pauses out of recordings."""
-        return self._keep
-
-    @property
-    def seconds_per_frame(self) -> float:
-        """Seconds from one encoder frame to the next."""
-        return self._seconds_per_frame
-
-    @property
-    def has_ctc(self) -> bool:
-        """Whether there is a CTC head, which finds the times of words."""
-        return "log_probs_BSV" in self.network.outputs
 
     def spelling(self, language: Language | None = None) -> "Spelling":
         """What writes references and transcripts alike, as the model's own command does."""

@@ -18,7 +18,7 @@ from common.recognition.recognizer import OnError
 from common.recognition.sources.recordings import Source, read_ahead
 from common.text.vocabulary import Language
 from ctc import native
-from trt.facts import ModelError, facts_in, keeper_of, usable, why_not_onnx
+from trt.facts import ModelError, facts_in, keeper_of, told, usable, why_not_onnx
 
 if TYPE_CHECKING:
     from common.text.language import Spelling
@@ -57,12 +57,10 @@ class OnnxModel:
         # Threads that wait would keep cores busy, which several batches at once want: half of all time went into it.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
-        try:
+        with told(path, "cannot be loaded"):
             self.session = onnxruntime.InferenceSession(
                 path, options, providers=["CPUExecutionProvider"], enable_fallback=0
             )
-        except Exception as error:  # onnxruntime's own have no common class but this
-            raise ModelError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:300]}") from None
         with usable(ModelError, path):
             self.facts: dict[str, Any] = facts_in(self.session.get_modelmeta().custom_metadata_map)
         self.path = path
@@ -71,10 +69,8 @@ class OnnxModel:
 
     def run(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """The outputs by name. Raises ModelError where the graph does not compute them."""
-        try:
+        with told(self.path, "does not run"):
             return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
-        except Exception as error:  # onnxruntime's own have no common class but this
-            raise ModelError(f"{self.path}: does not run: {' '.join(str(error).split())[:300]}") from None
 
 
 class Recognizer:

@@ -6,13 +6,31 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from common.recognition.cutting.chunks import MOST_PADDED
 
 Given = TypeVar("Given")
 Answer = TypeVar("Answer")
+Asked = TypeVar("Asked", contravariant=True)
+Answered = TypeVar("Answered", covariant=True)
 Run = Callable[[Sequence[Given]], list[Answer]]
+
+
+class Lane(Protocol[Asked, Answered]):
+    """What answers requests, several at a time."""
+
+    def start(self) -> None:
+        """Within a running event loop."""
+
+    def stop(self) -> None:
+        """Leaves what waits unanswered."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+
+    async def __call__(self, given: Asked, due: float | None = None, /) -> Answered:
+        """The answer; what is due first comes first."""
 
 
 @dataclass(eq=False, slots=True)

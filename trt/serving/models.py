@@ -5,6 +5,7 @@ Files of `trt.export` need no torch; checkpoints are used through the packages t
 Legend: N samples.
 """
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,9 +22,10 @@ from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Source
 from fastpitch.front.control import Control
 from fastpitch.front.planning import PlannedSentence
+from fastpitch.speaking.sentences import Said, Saying, SentenceSpeaker
+from fastpitch.vocoders.spans import CHUNK_FRAMES
 from trt.facts import ModelError
 from trt.runtime import loading
-from trt.runtime.sentences import Said, Saying, say_together
 
 
 class Favoured(NamedTuple):
@@ -286,46 +288,26 @@ def load_voice(tts: Path, vocoder: Path, *, threads: int = 0, device: str = "aut
     name = name or (tts.parent.name if tts.name == "packed" else tts.stem)
     if tts.suffix != vocoder.suffix and ".onnx" in (tts.suffix, vocoder.suffix):
         raise ModelError(f"{tts}, {vocoder}: expected two ONNX files of trt.export, or two checkpoints")
+    own: SentenceSpeaker
     if tts.suffix == ".onnx":
-        from trt.runtime import voice as speech
+        from trt.runtime import voice as exported
 
-        own = speech.Synthesizer(tts, speech.Vocoder(vocoder, threads=threads), threads=threads)
-        speakers = len(own.voices)
-        how = (own.plan, speech.CHUNK_FRAMES, own.next_sounds, own.sentence)
-        return ServedVoice(name, own.sample_rate, own.hop_samples, speakers, *how)
-    import fastpitch
-    from fastpitch.vocoders.vocoder import CHUNK_FRAMES, MelSpan
+        own = exported.Synthesizer(tts, exported.Vocoder(vocoder, threads=threads), threads=threads)
+        voice = own.voice
+    else:
+        import fastpitch
 
-    loaded = fastpitch.load(tts, device=device)
-    voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
-    voice.vocoder.require(loaded.features, loaded.name)
-
-    def begun(pieces: list[PlannedSentence]) -> list[tuple[Any, int]]:
-        """What is said for each."""
-        found: list[tuple[Any, int]] = []
-        for sentence in loaded.sentences(pieces, batch_size=len(pieces)):
-            problem = loaded.problem(sentence)
-            found.append((ValueError(problem), 0) if problem else (sentence, sentence.mel_MT.shape[1]))
-        return found
-
-    def next_sounds(sayings: Sequence[Saying]) -> list[Said]:
-        return say_together(
-            sayings,
-            sentences=begun,
-            sounds=lambda speaking: voice.cuts(
-                [MelSpan(saying.sentence.mel_MT, saying.frames_said, saying.until_frame) for saying in speaking],
-                [saying.sentence.gain_T for saying in speaking],
-            ),
-            sample_rate=voice.sample_rate,
-        )
-
+        own = fastpitch.load(tts, device=device)
+        voice = fastpitch.Voice(fastpitch.load_vocoder(vocoder, device=device))
+        voice.vocoder.require(own.features, own.name)
+    assert voice is not None
     return ServedVoice(
         name=name,
         sample_rate=voice.sample_rate,
         hop_samples=voice.hop_samples,
-        speakers=len(loaded.model.pitch_mean),
-        planned=loaded.plan,
+        speakers=len(own.voices()),
+        planned=own.plan,
         chunk_frames=CHUNK_FRAMES,
-        next_sounds=next_sounds,
-        sentence=lambda piece: loaded.sentences([piece], batch_size=1)[0],
+        next_sounds=functools.partial(own.next_sounds, voice=voice),
+        sentence=own.sentence,
     )

@@ -1,1 +1,1 @@
-"""Speed and memory beside other implementations and beside what was published."""
+"""Speed and memory beside other implementations."""

@@ -3,7 +3,6 @@
     python -m wav2vec2.benchmark configs/wav2vec2/base.toml --seconds 6.54 --batch_sizes 1 16 --precision bf16
     python -m wav2vec2.benchmark configs/wav2vec2/toy.toml --task pretraining --sides ours transformers --seconds 5
     python -m wav2vec2.benchmark --task finetuning --sides ours hourglass --batch_sizes 16 --seconds 12.5
-    python -m wav2vec2.benchmark --task contrast
 
 The sides take turns in one run, and the ratio is the median over the turns. Weights are random; audio is noise unless
 `--audio` names a folder of recordings, of which as many as are needed are cut to `--seconds`. A row per side goes to

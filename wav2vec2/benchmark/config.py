@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.benchmark import USUAL, TimingSettings
+from common.config import check_not_negative, check_positive
 from common.devices.precision import Precision
 from wav2vec2.contrastive.masking import MaskConfig
 from wav2vec2.contrastive.objective import ObjectiveConfig
@@ -22,11 +23,11 @@ class BenchmarkConfig(TimingSettings):
     mask: MaskConfig = field(default_factory=MaskConfig)
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     temperature: TemperatureConfig = field(default_factory=TemperatureConfig)
-    task: Literal["inference", "pretraining", "finetuning", "contrast"] = "inference"
-    """Work that is measured: audio to representations; whole optimiser steps; the contrastive loss and its gradient."""
+    task: Literal["inference", "pretraining", "finetuning"] = "inference"
+    """Work that is measured: audio to representations; whole optimiser steps."""
     sides: tuple[Literal["ours", "hourglass", "transformers"], ...] = ("ours", "hourglass", "transformers")
-    """Implementations that are compared, except in contrast. A model with an hourglass is compared with none;
-    fine-tuning has no transformers."""
+    """Implementations that are compared. A model with an hourglass is compared with none; fine-tuning has no
+    transformers."""
     hourglass: tuple[str, ...] = ("[2,(8,4),2]",)
     """Shortenings that are compared, one side each."""
     batch_sizes: tuple[int, ...] = (1,)
@@ -53,12 +54,9 @@ class BenchmarkConfig(TimingSettings):
     def __post_init__(self) -> None:
         if not self.sides:
             raise ValueError("sides: expected at least one of ours, hourglass, transformers")
-        if not self.batch_sizes or min(*self.batch_sizes, self.concat_batches, self.repeats) < 1:
-            raise ValueError(
-                f"batch_sizes = {self.batch_sizes}, concat_batches = {self.concat_batches}, repeats = {self.repeats}: "
-                "expected above 0"
-            )
-        if self.concat_batches > 1 and self.task not in ("pretraining", "finetuning"):
+        if min(self.batch_sizes, default=0) < 1:
+            raise ValueError(f"batch_sizes = {self.batch_sizes}: expected numbers above 0")
+        if self.concat_batches > 1 and self.task == "inference":
             raise ValueError(f"concat_batches = {self.concat_batches}: {self.task} has no sub-batches; leave it out")
-        if not self.seconds > 0 or self.warmup < 0:
-            raise ValueError(f"seconds = {self.seconds}, warmup = {self.warmup}: expected above 0, and at least 0")
+        check_positive(self, "concat_batches", "repeats", "seconds")
+        check_not_negative(self, "warmup")

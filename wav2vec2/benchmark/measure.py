@@ -3,7 +3,6 @@
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,28 +13,14 @@ from common.config import ConfigError
 from common.devices import distributed
 from common.devices.precision import float32_math
 from wav2vec2.benchmark.config import BenchmarkConfig
-from wav2vec2.benchmark.sides import Side, Sides, contrastive, finetuning, inference, pretraining
-from wav2vec2.network.config import ModelConfig
+from wav2vec2.benchmark.sides import Sides, finetuning, inference, pretraining
 
 TASKS: dict[str, Callable[[BenchmarkConfig, int, torch.device], Sides]] = {
     "inference": inference,
     "pretraining": pretraining,
     "finetuning": finetuning,
-    "contrast": contrastive,
 }
 MIB = 2**20
-# What was published of Base, to stand beside what is measured: DeepLearningExamples, wav2vec2/README.md, A100 80 GB.
-# Latencies are means over LibriSpeech's test-other, 6.54 s long on average, of batches as they come, with the hourglass
-# [2,(8,4),2]; what the hourglass saves is of pre-training in bf16 on 8 GPUs: times as fast, percent of the memory.
-PUBLISHED_SECONDS = 6.54
-PUBLISHED_MS = {"bf16": {1: 10.45, 4: 17.69, 8: 28.70, 16: 58.82}, "tf32": {1: 10.31, 4: 18.42, 8: 31.30, 16: 67.44}}
-PUBLISHED_SAVINGS = {
-    "[2,(8,2),2]": (1.25, 70.98),
-    "[2,(8,3),2]": (1.33, 64.31),
-    "[2,(8,4),2]": (1.37, 62.35),
-    "[2,(8,5),2]": (1.39, 60.00),
-    "[2,(8,6),2]": (1.40, 59.61),
-}
 
 Row = dict[str, Any]
 
@@ -77,7 +62,7 @@ def fitting(sides: Sides, batch_size: int) -> Sides:
 def rows_of(
     cfg: BenchmarkConfig, batch_size: int, sides: Sides, timings: dict[str, Timings], device: torch.device
 ) -> Iterator[Row]:
-    """A row for each side, with what was published beside it."""
+    """A row for each side."""
     peaks = {name: benchmark.peak_memory(side.call, device) for name, side in sides.items()}
     memory = {name: peaks[name] + sum(tensor.nbytes for tensor in side.kept()) for name, side in sides.items()}
     for name, times in timings.items():
@@ -93,29 +78,13 @@ def rows_of(
         }
         if "ours" in sides and name != "ours":
             row["memory_percent_of_ours"] = round(100 * memory[name] / memory["ours"], 2)
-        yield row | published_beside(cfg, batch_size, sides[name])
-
-
-def published_beside(cfg: BenchmarkConfig, batch_size: int, side: Side) -> Row:
-    """What was published of the same thing, on other hardware; nothing where nothing was."""
-    if replace(cfg.model, labels=(), hourglass="") != ModelConfig():
-        return {}
-    if cfg.task == "pretraining" and side.hourglass in PUBLISHED_SAVINGS:
-        times_faster, memory_percent = PUBLISHED_SAVINGS[side.hourglass]
-        return {"published_times_faster": times_faster, "published_memory_percent": memory_percent}
-    latency = PUBLISHED_MS.get(cfg.precision, {}).get(batch_size)
-    is_same = cfg.task == "inference" and side.hourglass == "[2,(8,4),2]" and cfg.seconds == PUBLISHED_SECONDS
-    return {"published_mean": latency} if latency is not None and is_same else {}
+        yield row
 
 
 def _line(row: Row) -> str:
     told = [f"{ratio:.2f} x as fast as {other}" for other, ratio in row["times_faster"].items()]
     if "memory_percent_of_ours" in row:
         told.append(f"{row['memory_percent_of_ours']:.0f} % of the memory of ours")
-    if "published_times_faster" in row:
-        told.append(f"published {row['published_times_faster']:.2f} x, {row['published_memory_percent']:.0f} %")
-    if "published_mean" in row:
-        told.append(f"published mean {row['published_mean']:.2f} ms on an A100")
     return (
         f"{row['config']:>8} {row['side']:>12} {row['precision']} batch {row['batch']:2d} x {row['concat_batches']}: "
         f"p50 {row['p50']:.2f} ms, mean {row['mean']:.2f} ms, {row['times_real_time']:.0f} s of audio per s, "

@@ -22,8 +22,6 @@ from wav2vec2.benchmark.config import BenchmarkConfig
 from wav2vec2.checkpoints import huggingface
 from wav2vec2.contrastive.masking import MaskedTargets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
-from wav2vec2.contrastive.objective import contrast
-from wav2vec2.contrastive.reference import published_loss
 from wav2vec2.corpus.batches import FinetuningBatch, FinetuningSet, PretrainingBatch, PretrainingSet, on_device
 from wav2vec2.corpus.letters import LIBRISPEECH_LABELS, Letters
 from wav2vec2.losses import ctc_logits, ctc_losses, gumbel_noise, pretraining_loss
@@ -112,29 +110,6 @@ def finetuning(cfg: BenchmarkConfig, batch_size: int, device: torch.device) -> S
         loss = partial(_finetuning_loss, own, model, batch)
         sides[name] = _step(model, loss, own, device, config.hourglass)
     return sides
-
-
-def contrastive(cfg: BenchmarkConfig, batch_size: int, device: torch.device) -> Sides:
-    """The loss of as many masked frames as a batch has, and its gradients; the codes are all different."""
-    run = PretrainConfig(
-        model=cfg.model, mask=cfg.mask, objective=cfg.objective, data=DataConfig(max_tokens=len(speech(cfg, 1)[0]))
-    )
-    (targets,) = PretrainingSet([], run).assemble(_parts(replace(cfg, concat_batches=1), batch_size), []).targets
-    shape = (*targets.positions_BM.shape, cfg.model.final_dim)
-    context_BMC, targets_BMC = (torch.randn(shape, device=device, requires_grad=True) for _ in range(2))
-    codes_BMG = torch.randint(cfg.model.codebook_size, (*shape[:2], cfg.model.codebooks), device=device)
-    distractors_BMK = targets.distractors_BMK.to(device)
-    options = {"temperature": cfg.objective.logit_temperature}
-
-    def ours() -> tuple[Tensor, ...]:
-        loss = contrast(context_BMC, targets_BMC, codes_BMG, distractors_BMK, **options).loss
-        return torch.autograd.grad(loss, (context_BMC, targets_BMC))
-
-    def published() -> tuple[Tensor, ...]:
-        loss = published_loss(context_BMC, targets_BMC, distractors_BMK, **options)
-        return torch.autograd.grad(loss, (context_BMC, targets_BMC))
-
-    return {"ours": Side(ours), "published": Side(published)}
 
 
 def speech(cfg: BenchmarkConfig, utterances: int) -> Tensor:

@@ -28,14 +28,6 @@ class Described(NamedTuple):
     assumed: tuple[str, ...] = ()
 
 
-def folder_of(path: Path) -> Path | None:
-    """The folder that `path` is, or that it names a file of; None for other files."""
-    if path.is_dir():
-        return path
-    named = path.suffix == ".safetensors" or path.name in FILES or path.name.endswith(".index.json")
-    return path.parent if named and (path.parent / "config.json").is_file() else None
-
-
 def read(folder: Path, labels: tuple[str, ...], target_lang: str, *, head: bool) -> DescribedWeights:
     """The model in `folder`; `labels`, `target_lang`, `head` as for `reading.read`. Raises CheckpointError."""
     described = read_config(folder)
@@ -106,7 +98,6 @@ DATA2VEC_DEFAULTS = {"conv_pos_kernel_size": 19, "num_conv_pos_embeddings": 5, "
 EXPECTED = {"add_adapter": False, "conv_pos_batch_norm": False}
 SAMPLE_RATE = 16000
 AUDIO_EPSILON = 1e-7  # that transformers adds to the variance of the audio
-FILES = ("config.json", "model.safetensors", "pytorch_model.bin", "vocab.json", "tokenizer_config.json")
 
 
 def read_config(folder: Path) -> Described:

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-from torch import Tensor, nn
-
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from wav2vec2.checkpoints import naming, reading
@@ -14,12 +12,15 @@ from wav2vec2.network.config import LearningConfig
 from wav2vec2.network.model import Wav2Vec2, Wav2Vec2ForCTC
 
 Model = Wav2Vec2ForPretraining | Wav2Vec2ForCTC | Wav2Vec2
+NETWORKS: dict[str, type[Model]] = {
+    "pretraining": Wav2Vec2ForPretraining, "ctc": Wav2Vec2ForCTC, "backbone": Wav2Vec2,
+}  # fmt: skip
 
 
 def load_model(
     path: Path, *, labels: tuple[str, ...] = (), ema: bool | None = None, learning: LearningConfig | None = None
 ) -> Model:
-    """The bare model saved at `path`, on the CPU; `labels` and `ema` as for reading.read.
+    """The bare model saved at `path`, on the CPU in evaluation mode; `labels` and `ema` as for reading.read.
 
     Raises CheckpointError.
     """
@@ -34,7 +35,8 @@ def for_finetuning(
     model = Wav2Vec2ForCTC(replace(imported.config, labels=labels, blank=blank), learning)
     prefix = naming.BACKBONE
     weights = {name.removeprefix(prefix): w for name, w in imported.weights.items() if name.startswith(prefix)}
-    _fill(model.wav2vec2, weights, path)
+    with checkpoint.usable(path):
+        checkpoint.fill(model.wav2vec2, weights, path)
     return model
 
 
@@ -45,17 +47,7 @@ def build(imported: DescribedWeights, path: Path, learning: LearningConfig | Non
         raise CheckpointError(
             f"{path}: writes {len(weights['head.weight'])} labels, and {len(labels)} are named (with the special ones)"
         )
-    with checkpoint.unfilled():
-        if imported.kind == "backbone":
-            model: Model = Wav2Vec2(imported.config, learning)
-            weights = {name.removeprefix(naming.BACKBONE): tensor for name, tensor in weights.items()}
-        else:
-            whole = Wav2Vec2ForCTC if imported.kind == "ctc" else Wav2Vec2ForPretraining
-            model = whole(imported.config, learning)
-    _fill(model, weights, path)
-    return model
-
-
-def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
-    with checkpoint.usable(path):
-        checkpoint.fill(model, weights, path)
+    if imported.kind == "backbone":
+        weights = {name.removeprefix(naming.BACKBONE): tensor for name, tensor in weights.items()}
+    network: type[Model] = NETWORKS[imported.kind]
+    return checkpoint.made(lambda: network(imported.config, learning), weights, path)

@@ -20,13 +20,12 @@ def read(
     averaged weights; None takes them where there are any, which is in our checkpoints only. `target_lang`: the language
     of a Hugging Face folder with adapters. Without `head`, a CTC head and its labels are passed over.
     """
-    path = hub.located(path, extra=[f"adapter.{target_lang}.*"] if target_lang else ())
-    folder = huggingface.folder_of(path)
-    state = {} if folder is not None else load_foreign(path)
-    checkpoint.check_averaged(ema, state.get("ema"), path)
+    path, form = hub.stored(path, extra=[f"adapter.{target_lang}.*"] if target_lang else ())
     with checkpoint.usable(path):
-        if folder is not None:
-            return huggingface.read(folder, labels, target_lang, head=head)
+        state = {} if form == "folder" else load_foreign(path)
+        checkpoint.check_averaged(ema, state.get("ema"), path)
+        if form == "folder":
+            return huggingface.read(path, labels, target_lang, head=head)
         if target_lang:
             raise CheckpointError(f"{path}: has no adapters to choose language {target_lang!r} from")
         if state.get("format") == own.FORMAT:

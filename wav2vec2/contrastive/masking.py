@@ -5,13 +5,14 @@ Made in the workers that load the data, so that the device never waits for them 
 Shapes: B utterances, S frames, D width of the Transformer, M masked frames of each utterance, K distractors.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from common.config import check_not_negative, check_positive
 
 FEWEST_SPANS = 2  # of frames, in every utterance
 
@@ -33,10 +34,8 @@ class MaskConfig:
     hides the fewest, while others show some again, at random. As published; frames in pre-training always have it."""
 
     def __post_init__(self) -> None:
-        for name in ("time", "channel"):
-            prob, length = getattr(self, f"{name}_prob"), getattr(self, f"{name}_length")
-            if not 0 <= prob < math.inf or length < 1:
-                raise ValueError(f"{name}_prob = {prob}, {name}_length = {length}: expected at least 0 and 1")
+        check_not_negative(self, "time_prob", "channel_prob")
+        check_positive(self, "time_length", "channel_length")
 
 
 class MaskedTargets(NamedTuple):
@@ -48,10 +47,6 @@ class MaskedTargets(NamedTuple):
     """int64: where they are, ascending."""
     distractors_BMK: Tensor
     """int64 from 0 to M - 1: other masked frames of the same utterance, for each of them."""
-
-    def to(self, device: torch.device | str) -> "MaskedTargets":
-        """On `device`; from pinned memory without waiting for the copy."""
-        return MaskedTargets(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
 def draw_targets(frames: Sequence[int], cfg: MaskConfig, *, distractors: int, seed: int) -> MaskedTargets:

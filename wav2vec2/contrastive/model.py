@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear
+from common.convolution.linear import Linear
 from common.training.layers.dropout import dropout
 from wav2vec2.contrastive.masking import MaskedTargets, joined
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast

@@ -3,13 +3,14 @@
 Shapes: B utterances, M masked frames of each, C width in which they are compared, K distractors, G codebooks.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from common.config import check_not_negative, check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,14 +27,8 @@ class ObjectiveConfig:
     """Weight of the mean square of the features."""
 
     def __post_init__(self) -> None:
-        if self.distractors < 1 or not 0 < self.logit_temperature < math.inf:
-            raise ValueError(
-                f"distractors = {self.distractors}, logit_temperature = {self.logit_temperature}: "
-                "expected at least 1 and above 0"
-            )
-        for name in ("diversity", "penalty"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected a weight of at least 0")
+        check_positive(self, "distractors", "logit_temperature")
+        check_not_negative(self, "diversity", "penalty")
 
 
 class Contrast(NamedTuple):

@@ -3,7 +3,6 @@
 Shapes: Q frames, C channels, G codebooks, V entries of each, E width of an entry.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear
+from common.config import check_positive, check_shares
+from common.convolution.linear import Linear
 from wav2vec2.network.config import ModelConfig
 
 
@@ -27,10 +27,8 @@ class TemperatureConfig:
     """Factor of the temperature per update."""
 
     def __post_init__(self) -> None:
-        if not (0 < self.start < math.inf and 0 < self.end < math.inf and 0 < self.decay <= 1):
-            raise ValueError(
-                f"temperature from {self.start:g} to {self.end:g} by {self.decay:g}: expected above 0, decay at most 1"
-            )
+        check_positive(self, "start", "end", "decay")
+        check_shares(self, "decay")
 
     def at(self, update: int) -> float:
         """The temperature of update number `update`, from 0."""

@@ -20,7 +20,16 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from common.data.batching import Batches, BatchingError, bucketed_batches
-from common.data.loading import SEGMENT_TOLERANCE_SECONDS, Failure, SpeechDataset, SpeechItem, batch_loader, together
+from common.data.loading import (
+    SEGMENT_TOLERANCE_SECONDS,
+    Failure,
+    LoadingError,
+    SpeechDataset,
+    SpeechItem,
+    batch_loader,
+    stand_in,
+    together,
+)
 from common.data.manifest import Utterance, Utterances
 from common.runs.seeds import mixed
 from ctc.alignment.align import frames_needed
@@ -132,12 +141,11 @@ class PlannedDataset(Dataset[Any], ABC):
             return self.assemble(found, failures)
         if self.on_error == "stop":
             return Unusable(failures)
-        items = map(self.item, range(len(self.utterances)))
-        stand_in = next((item for item in items if isinstance(item, SpeechItem)), None)
-        if stand_in is None:
-            first = failures[0]
-            return Unusable([Failure(first.index, f"not one utterance can be used: {first.message}", stops=True)])
-        return self.assemble([(0, [stand_in])], failures)._replace(counts=False)
+        try:
+            batch = stand_in(self, lambda items: self.assemble([(0, items)], failures), failures)
+        except LoadingError as error:
+            return Unusable([Failure(failures[0].index, str(error), stops=True)])
+        return batch._replace(counts=False)
 
     def __getitems__(self, plans: Sequence[Plan]) -> list[Any]:
         """The batches of some plans: what lies in a store is asked for at once."""
@@ -147,9 +155,9 @@ class PlannedDataset(Dataset[Any], ABC):
     def assemble(self, parts: list[tuple[int, list[SpeechItem]]], failures: list[Failure]) -> Any:
         """The batch of the utterances of sub-batches, each with its seed."""
 
-    def item(self, index: int) -> SpeechItem | Failure:
-        """The utterance at `index`, or why it cannot be used."""
-        item = self.recordings.item(index, 0)
+    def item(self, index: int, epoch: int = 0) -> SpeechItem | Failure:
+        """The utterance at `index`, the same in every epoch, or why it cannot be used."""
+        item = self.recordings.item(index, epoch)
         if isinstance(item, Failure):
             return item
         utterance = self.utterances[index]

@@ -12,6 +12,8 @@ from typing import Literal
 import torch
 from torch.nn import functional as F
 
+from common.config import check_not_negative, check_positive
+
 ConvLayer = tuple[int, int, int]
 CONV_LAYERS: tuple[ConvLayer, ...] = ((512, 10, 5), *[(512, 3, 2)] * 4, *[(512, 2, 2)] * 2)
 Activation = Literal[
@@ -146,12 +148,8 @@ class ModelConfig:
         if not self.conv_layers or any(min(layer) < 1 or layer[1] < layer[2] for layer in self.conv_layers):
             raise ValueError(f"conv_layers = {self.conv_layers}: expected (channels, kernel, stride), kernel >= stride")
         positive = ("layers", "dim", "ffn_dim", "heads", "pos_kernel", "pos_groups", "codebooks", "codebook_size")
-        for name in (*positive, "final_dim", "width_of_codes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 1")
-        for name in ("pos_layers", "adapter_dim"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)}: expected at least 0")
+        check_positive(self, *positive, "final_dim", "width_of_codes")
+        check_not_negative(self, "pos_layers", "adapter_dim")
         for name in ("audio_epsilon", "norm_epsilon"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a number above 0 and below 1")
@@ -221,8 +219,7 @@ class LearningConfig:
         for name in (field.name for field in fields(self) if "drop" in field.name):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: expected a probability from 0 to below 1")
-        if not 0 <= self.extractor_gradient < math.inf:
-            raise ValueError(f"extractor_gradient = {self.extractor_gradient}: expected a factor of at least 0")
+        check_not_negative(self, "extractor_gradient")
 
 
 def samples_per_frame(layers: Sequence[ConvLayer]) -> int:

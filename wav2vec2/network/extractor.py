@@ -14,13 +14,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from common.convolution import Kept, native, products
-from common.convolution import convolve as convolve_through_torch
+from common.convolution import native, products
 from common.convolution.native import Epilogue, PackedConvolution
 from common.convolution.training import layers as trained
 from common.convolution.training import matmul
+from common.convolution.weights.kept import Kept
 from common.devices.precision import compute_dtype
 from common.lengths import inside
 from wav2vec2.network.config import ACTIVATIONS, ConvLayer, ModelConfig, samples_per_frame, samples_seen
@@ -172,8 +173,6 @@ class FirstLayer(nn.Module):
         audio_BN = x_RC.view(len(samples_B), -1)
         folded = self.folded(audio_BN, samples_B)
         windows_BRK = self._windows(audio_BN).to(folded.weight_BKO.dtype)
-        if self.activation == "gelu" and matmul.is_fastest(windows_BRK, folded.weight_BKO):
-            return trained.windows_gelu(windows_BRK, folded.weight_BKO, folded.bias_BO).flatten(0, 1)
         y_BRO = torch.baddbmm(folded.bias_BO.unsqueeze(1), windows_BRK, folded.weight_BKO)
         return ACTIVATIONS[self.activation](y_BRO).flatten(0, 1)
 
@@ -221,16 +220,9 @@ class ConvLayerNorm(nn.Module):
             self._kept.forget()
         weight_OKI, bias_O, stride, norm, *_ = self.convolution()
         x_RC = x_RC.to(weight_OKI.dtype)
-        if matmul.is_fastest(x_RC, weight_OKI):
-            fused = norm is None and self.activation == "gelu"
-            y_RC = trained.strided(x_RC, weight_OKI, bias_O, stride, "gelu" if fused else "identity")
-            if fused:
-                return y_RC
-        elif products.runs_eagerly(x_RC) and not products.has_fast_products():
-            y_RC = convolve_through_torch(x_RC[None], weight_OKI, bias_O, stride=stride)[0]
-        else:
-            y_RC = StridedConv.apply(x_RC, weight_OKI, bias_O, stride)
-        return ACTIVATIONS[self.activation](y_RC if norm is None else norm(y_RC))
+        has_gelu = norm is None and self.activation == "gelu" and matmul.is_fastest(x_RC, weight_OKI)
+        y_RC: Tensor = StridedConv.apply(x_RC, weight_OKI, bias_O, stride, has_gelu)
+        return y_RC if has_gelu else ACTIVATIONS[self.activation](y_RC if norm is None else norm(y_RC))
 
     def train(self, mode: bool = True) -> "ConvLayerNorm":
         """As ever, and forgets what was kept: where parameters are swapped or gathered, they do not tell of changes."""
@@ -248,34 +240,58 @@ class ConvLayerNorm(nn.Module):
 
 
 class StridedConv(torch.autograd.Function):
-    """x_RI, weight_OKI, bias_O or None, stride -> y_SO, a row for all that there are K rows of x_RI for."""
+    """x_RI, weight_OKI, bias_O or None, stride -> y_SO, a row for all that there are K rows of x_RI for.
+
+    Where the native library's products are fastest, GELU of the sums too, if asked for.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x_RI: Tensor, weight_OKI: Tensor, bias_O: Tensor | None, stride: int) -> Tensor:
+    def forward(
+        ctx: Any, x_RI: Tensor, weight_OKI: Tensor, bias_O: Tensor | None, stride: int, has_gelu: bool = False
+    ) -> Tensor:
         """The convolution."""
-        ctx.save_for_backward(x_RI, weight_OKI)
-        ctx.stride, ctx.has_bias = stride, bias_O is not None
-        y_SO = x_RI.new_empty(_n_rows(x_RI, weight_OKI, stride), len(weight_OKI))
-        convolve(x_RI, weight_OKI, bias_O, stride, out_SO=y_SO)
+        x_RI, weight_OKI = x_RI.contiguous(), weight_OKI.contiguous()
+        sums_SO = x_RI.new_empty(_n_rows(x_RI, weight_OKI, stride), len(weight_OKI))
+        y_SO = torch.empty_like(sums_SO) if has_gelu else sums_SO
+        ctx.save_for_backward(x_RI, weight_OKI, sums_SO if has_gelu else None)
+        ctx.stride, ctx.has_bias, ctx.is_native = stride, bias_O is not None, matmul.is_fastest(x_RI, weight_OKI)
+        if ctx.is_native:
+            windows_SP = _under_taps(x_RI, slice(0, weight_OKI.shape[1]), stride, len(sums_SO))
+            weight_OP, gelu_SO = weight_OKI.flatten(1), y_SO if has_gelu else None
+            matmul.multiply(windows_SP, weight_OP, sums_SO, bias_O=bias_O, gelu_MO=gelu_SO)
+        else:
+            convolve(x_RI, weight_OKI, bias_O, stride, out_SO=sums_SO)
         return y_SO
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+    @once_differentiable
+    def backward(ctx: Any, grad_SO: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients by x_RI, weight_OKI and bias_O."""
-        x_RI, weight_OKI = ctx.saved_tensors
-        grad_SO, n_rows, (kernel, channels) = grads[0], len(grads[0]), weight_OKI.shape[1:]
-        grad_x_RI = torch.empty_like(x_RI) if ctx.needs_input_grad[0] else None
-        grad_weight_OKI = torch.empty_like(weight_OKI) if ctx.needs_input_grad[1] else None
-        if grad_x_RI is not None:
-            grad_x_RI[n_rows * ctx.stride :] = 0  # the first taps reach all rows before these
-        for taps in _tap_groups(kernel, ctx.stride):
-            if grad_weight_OKI is not None:
-                product_OP = grad_SO.T @ _under_taps(x_RI, taps, ctx.stride, n_rows)
-                grad_weight_OKI[:, taps] = product_OP.view(len(weight_OKI), -1, channels)
-            if grad_x_RI is not None:
-                part_SP = _under_taps(grad_x_RI, taps, ctx.stride, n_rows)
-                part_SP.addmm_(grad_SO, weight_OKI[:, taps].flatten(1), beta=1 if taps.start else 0)
-        return grad_x_RI, grad_weight_OKI, grad_SO.sum(0) if ctx.has_bias else None, None
+        x_RI, weight_OKI, sums_SO = ctx.saved_tensors
+        grad_SO, stride, (kernel, channels) = trained.through_gelu(sums_SO, grad_SO), ctx.stride, weight_OKI.shape[1:]
+        grad_x_RI = grad_weight_OKI = None
+        groups = _tap_groups(kernel, stride)
+        if ctx.needs_input_grad[0]:
+            grad_x_RI = torch.empty_like(x_RI)
+            grad_x_RI[len(grad_SO) * stride :] = 0  # the first taps reach all rows before these
+            for taps in groups:
+                part_SP, weight_OP = _under_taps(grad_x_RI, taps, stride, len(grad_SO)), weight_OKI[:, taps].flatten(1)
+                _product(grad_SO, weight_OP.T, part_SP, adds=taps.start > 0, is_native=ctx.is_native)
+        if ctx.needs_input_grad[1]:
+            grad_weight_OKI = torch.empty_like(weight_OKI)
+            for taps in [slice(0, kernel)] if ctx.is_native else groups:
+                part_OP = grad_weight_OKI.flatten(1)[:, taps.start * channels : taps.stop * channels]
+                windows_SP = _under_taps(x_RI, taps, stride, len(grad_SO))
+                _product(grad_SO.T, windows_SP.T, part_OP, adds=False, is_native=ctx.is_native)
+        return grad_x_RI, grad_weight_OKI, grad_SO.sum(0) if ctx.has_bias else None, None, None
+
+
+def _product(a_MD: Tensor, b_OD: Tensor, out_MO: Tensor, *, adds: bool, is_native: bool) -> None:
+    """a times b to out_MO, or to what is there."""
+    if is_native:
+        matmul.multiply(a_MD, b_OD, out_MO, adds=adds)
+    else:
+        torch.addmm(out_MO, a_MD, b_OD.T, beta=float(adds), out=out_MO)
 
 
 def convolve(x_RI: Tensor, weight_OKI: Tensor, bias_O: Tensor | None, stride: int, *, out_SO: Tensor) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear
+from common.convolution.linear import Linear
 
 
 class Short(NamedTuple):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from common.config import ConfigError
-from common.convolution import Linear
+from common.convolution.linear import Linear
 from common.lengths import inside
 from common.training.layers.dropout import dropout
 from wav2vec2.network.config import LearningConfig, ModelConfig

@@ -11,14 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Kept
-from common.convolution.training import layers as trained
-from common.convolution.training import matmul
+from common.convolution.weights.kept import Kept
 from wav2vec2.network.config import ACTIVATIONS, ModelConfig
-
-# Up to so many frames of a batch training takes the sum as it is defined: the spectrum of the taps, and the way back
-# from that of their gradient, take as long whatever the batch. Estimated from operations: the place is not measured.
-DIRECT_FRAMES = 1500
 
 
 class PositionalConv(nn.Module):
@@ -59,9 +53,6 @@ class PositionalConv(nn.Module):
 
     def _convolve(self, x_BSD: Tensor) -> Tensor:
         n_utterances, n_frames, width = x_BSD.shape
-        if torch.is_grad_enabled() and n_utterances * n_frames <= DIRECT_FRAMES and matmul.is_fastest(x_BSD):
-            self.kept.forget()  # as `_response` does
-            return trained.grouped(x_BSD, self.weight(), self.kernel // 2)
         new = self.block - self.kernel + 1  # frames that a block adds to those before it
         n_blocks = -(-n_frames // new)
         before, after = self.kernel // 2, (self.kernel - 1) // 2

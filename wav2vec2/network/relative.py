@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear
+from common.convolution.linear import Linear
 from wav2vec2.network.config import ModelConfig
 
 GATES = 8  # numbers of a frame, in two sums of four, that its gates are made of

@@ -167,8 +167,7 @@ def _problem(x_NIT: Tensor, weight_OIK: Tensor, padding: int, block: int) -> tup
 
 def _run(name: str, problem: _Problem, matrices: Matrices) -> None:
     """Calls the library; `matrices` are those that the problem points to."""
-    library = native.load()
-    assert library is not None, "`convolved` asks `matmul.is_fastest` first"
+    library = native.loaded()
     problem.workspace_bytes = library.blocks_workspace(ctypes.byref(problem))
     problem.workspace = native.workspace(native.BYTE, "blocks", problem.workspace_bytes).data_ptr()
     native.check(getattr(library, name)(ctypes.byref(problem)))

@@ -3,11 +3,14 @@
 Shapes: O filters, K taps, I channels, S output frames, N inputs of the probe, H halves of the taps.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from common.convolution import native
-from common.convolution.native import Epilogue, PackedConvolution
+from common.convolution.algorithms import Algorithm
+from common.convolution.native import Epilogue, Instructions, PackedConvolution, Weights
 from common.convolution.weights.sizes import BOUNDS, Sizes
 
 TOOM_COOK = 4.0  # times the bound, for Toom-Cook's points lose digits whatever the weights are
@@ -19,6 +22,25 @@ def sizes_of(weight_OKI: Tensor) -> Sizes:
     square_OKI = (part.double().square() for part in weight_OKI.split(8))
     parts = [torch.stack([part[:, :half].sum(1), part[:, half:].sum(1)]) for part in square_OKI]
     return Sizes(torch.cat(parts, 1).numpy())
+
+
+def packed_by(
+    weight_OKI: Tensor, ways: Sequence[tuple[Algorithm | None, Weights]], instructions: Instructions = "automatic"
+) -> tuple[PackedConvolution, int]:
+    """The weights packed in the first way that is exact enough for them, and which that is; the last is taken as it is.
+
+    Needs the library.
+    """
+    sizes: Sizes | None = None
+    for place, (algorithm, weights) in enumerate(ways):
+        is_plain = algorithm is None and weights != "int8"
+        sizes = None if is_plain else sizes or sizes_of(weight_OKI)
+        powers_I = None if sizes is None else sizes.powers()
+        scale_I = None if powers_I is None else torch.from_numpy(powers_I)
+        packed = native.pack(weight_OKI, algorithm, weights=weights, scale_I=scale_I, instructions=instructions)
+        if sizes is None or place == len(ways) - 1 or is_exact_enough(packed, weight_OKI, sizes):
+            return packed, place
+    raise ValueError("no way to pack weights: expected one at least")
 
 
 def is_exact_enough(packed: PackedConvolution, weight_OKI: Tensor, sizes: Sizes) -> bool:

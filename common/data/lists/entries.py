@@ -1,10 +1,12 @@
 """An entry of a manifest, what can be wrong with it, and the lines of a file: what the readers of all formats share."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from common.data.utterance import Utterance
 from common.files.atomic import decoded
 
 T = TypeVar("T")
@@ -15,30 +17,21 @@ class ManifestError(ValueError):
 
 
 class Entry(NamedTuple):
-    """An utterance as a manifest gives it; `seconds` None where it gives no duration."""
+    """An utterance as a manifest gives it, with `UNKNOWN` seconds where it does not say; nobody has looked for it."""
 
     file: Path
     line: int
-    id: str
-    audio: Path
-    text: str
-    seconds: float | None = None
-    speaker: str = ""
-    offset_seconds: float | None = None
-    speeds: tuple[tuple[float, Path], ...] = ()
-    word_ends: tuple[float, ...] = ()
-    has_text: bool = True
+    utterance: Utterance
     channel: str = ""
     """The recording's channel that is meant, as it is written; empty for none."""
-    wanted: tuple[tuple[str, str], ...] = ()
-    """What is to be written of it, by NeMo's keys (`WANTED`): languages, punctuation, and so on."""
 
     def error(self, message: str) -> ManifestError:
         """`message` with the place of this entry before it."""
         place = f"{self.file}:{self.line}" if self.line else str(self.file)
-        return ManifestError(f"{place}: utterance {self.id}: {message}")
+        return ManifestError(f"{place}: utterance {self.utterance.id}: {message}")
 
 
+UNKNOWN = math.nan
 WANTED = ("source_lang", "target_lang", "taskname", "pnc", "itn", "timestamp", "diarize", "decodercontext")
 Entries = Iterator[Entry | ManifestError]
 

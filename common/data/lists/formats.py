@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from common.audio import waveform
 from common.data.lists.entries import (
+    UNKNOWN,
     WANTED,
     Entries,
     Entry,
@@ -28,6 +29,7 @@ from common.data.lists.entries import (
     text_of,
 )
 from common.data.lists.tables import NAMES
+from common.data.utterance import Utterance
 from common.files.atomic import files_below, is_file
 
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
@@ -71,21 +73,19 @@ def described(path: Path, base: Path, line: int, record: dict[str, Any], *, with
     if spoken not in record and isinstance(record.get("text_filepath"), str):
         record = record | {spoken: _file_text(base / record["text_filepath"], id or Path(name).stem)}
     id = id or Path(name).stem + (f"@{offset:g}" if offset else "")
-    return Entry(
-        file=path,
-        line=line,
+    utterance = Utterance(
         id=id,
         audio=base / name,
         text=_string(record, spoken, id).strip() if with_text or record.get(spoken) is not None else "",
-        seconds=_number(record, "duration", id),
+        seconds=_seconds(record, "duration", id),
         has_text=record.get(spoken) is not None,
         speaker=str(record.get(_key(record, "speaker", "speaker"), "")),
         offset_seconds=offset,
         speeds=_speeds(record.get("speeds", {}), base, id),
         word_ends=_word_ends(record.get("word_ends", []), id),
-        channel="" if record.get("channel") is None else str(record["channel"]),
         wanted=tuple((key, str(record[key])) for key in WANTED if record.get(key) is not None),
     )
+    return Entry(path, line, utterance, "" if record.get("channel") is None else str(record["channel"]))
 
 
 def _word_ends(value: Any, id: str) -> tuple[float, ...]:
@@ -117,18 +117,16 @@ def _objects(path: Path, root: Path | None, items: Iterable[tuple[int, Any]], *,
             raise EntryError(f"{len(originals)} of its files ({names}) have speed 1; expected one")
         name = _string(originals[0], "fname", "")
         id = Path(name).stem
-        seconds = _number(originals[0], "duration", id)
+        seconds = _seconds(originals[0], "duration", id)
         if "text_filepath" in record:
             text = _file_text(base / _string(record, "text_filepath", id), id)
         else:
             text = _string(record, "transcript", id).strip()
-        return Entry(
-            file=path,
-            line=line,
+        utterance = Utterance(
             id=id,
             audio=base / name,
             text=text,
-            seconds=_number(record, "original_duration", id) if seconds is None else seconds,
+            seconds=_seconds(record, "original_duration", id) if math.isnan(seconds) else seconds,
             offset_seconds=_number(record, "offset", id),
             speeds=tuple(
                 (speed, base / _string(file, "fname", id))
@@ -136,6 +134,7 @@ def _objects(path: Path, root: Path | None, items: Iterable[tuple[int, Any]], *,
                 if speed != 1
             ),
         )
+        return Entry(path, line, utterance)
 
     return parsed(path, items, parse)
 
@@ -175,8 +174,9 @@ def _read_chapter(transcripts: Path, word_ends: dict[str, tuple[float, ...]]) ->
         id, _, text = content.partition(" ")
         if id not in recordings:
             raise EntryError(f"utterance {id}: neither {id}.flac nor {id}.wav is in {folder}")
-        ends, speaker = word_ends.get(id, ()), id.split("-")[0]
-        return Entry(transcripts, line, id, recordings.pop(id), text.strip(), speaker=speaker, word_ends=ends)
+        audio, speaker, ends = recordings.pop(id), id.split("-")[0], word_ends.get(id, ())
+        said = Utterance(id=id, audio=audio, seconds=UNKNOWN, text=text.strip(), speaker=speaker, word_ends=ends)
+        return Entry(transcripts, line, said)
 
     lines = list(lines_of(transcripts))
     yield from parsed(transcripts, lines, parse)
@@ -195,8 +195,8 @@ def read_ljspeech(path: Path, root: Path | None) -> Entries:
         columns = content.split("|")
         if len(columns) not in (2, 3) or not columns[0]:
             raise EntryError(f"found {short(content)}; expected id|text or id|text|normalised text")
-        recording = table.parent / "wavs" / f"{columns[0]}.wav"
-        return Entry(table, line, columns[0], recording, (columns[-1] or columns[1]).strip())
+        recording, text = table.parent / "wavs" / f"{columns[0]}.wav", (columns[-1] or columns[1]).strip()
+        return Entry(table, line, Utterance(id=columns[0], audio=recording, text=text, seconds=UNKNOWN))
 
     return parsed(table, lines_of(table), parse)
 
@@ -227,7 +227,9 @@ def read_fairseq(path: Path, root: Path | None) -> Entries:
         recording = base / name
         if recording in unreadable:
             raise EntryError(f"utterance {recording.stem}: {unreadable[recording]}")
-        return Entry(path, line, recording.stem, recording, text, int(count) / rate, has_text=has_text)
+        seconds = int(count) / rate
+        said = Utterance(id=recording.stem, audio=recording, seconds=seconds, text=text, has_text=has_text)
+        return Entry(path, line, said)
 
     items = [(line, (content, text)) for (line, content), text in zip(entries, texts, strict=True)]
     return parsed(path, items, parse)
@@ -342,6 +344,11 @@ def _string(record: dict[str, Any], key: str, id: str) -> str:
     if isinstance(value, str) and (value or key in NAMES["text"]):
         return value
     raise EntryError(f"{_of(id)}{key} is {found(record, key)}; expected a string")
+
+
+def _seconds(record: dict[str, Any], key: str, id: str) -> float:
+    seconds = _number(record, key, id)
+    return UNKNOWN if seconds is None else seconds
 
 
 def _number(record: dict[str, Any], key: str, id: str) -> float | None:

@@ -12,7 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from common.data.lists.entries import Entries, Entry, EntryError, ManifestError, lines_of, parsed, short, text_of
+from common.data.lists.entries import (
+    UNKNOWN,
+    Entries,
+    Entry,
+    EntryError,
+    ManifestError,
+    lines_of,
+    parsed,
+    short,
+    text_of,
+)
+from common.data.utterance import Utterance
 from common.files.atomic import is_file
 
 NAMES = {
@@ -95,18 +106,16 @@ def read_table(
             raise EntryError(f"offset is {short(given['offset'])}; expected a number of seconds, such as 2.5")
         if offset is not None and given.get("duration") and seconds is None:
             raise EntryError(f"duration is {short(given['duration'])}; expected a number of seconds, such as 2.5")
-        return Entry(
-            file=path,
-            line=line,
+        utterance = Utterance(
             id=given.get("id") or recording.stem + (f"@{offset:g}" if offset else ""),
             audio=recording,
             text=given.get("text", ""),
-            seconds=seconds,
+            seconds=UNKNOWN if seconds is None else seconds,
             speaker=given.get("speaker", ""),
             offset_seconds=offset,
             has_text="text" in given,
-            channel=given.get("channel", ""),
         )
+        return Entry(path, line, utterance, given.get("channel", ""))
 
     rows = _quoted(path, text, separator) if separator in ",;" else _plain(text, separator)
     return parsed(path, rows, parse)
@@ -163,7 +172,8 @@ def read_pipe(path: Path, root: Path | None, *, with_text: bool = True) -> Entri
         if len(columns) not in (2, 3) or not columns[0]:
             raise EntryError(f"found {short(content)}; expected path|text or path|text|speaker")
         name, text, speaker = (*map(str.strip, columns), "")[:3]
-        return Entry(path, line, Path(name).stem, base / name, text, speaker=speaker)
+        said = Utterance(id=Path(name).stem, audio=base / name, seconds=UNKNOWN, text=text, speaker=speaker)
+        return Entry(path, line, said)
 
     return parsed(path, lines, parse)
 
@@ -199,17 +209,16 @@ def read_kaldi(path: Path, root: Path | None, *, with_text: bool = True) -> Entr
         first, last = _seconds(start), _seconds(end)
         if has_segments and (first is None or last is None):
             raise EntryError(f"utterance {id}: found {short(value)}; expected recording, start and end in seconds")
-        return Entry(
-            file=source,
-            line=line,
+        utterance = Utterance(
             id=id,
             audio=(root or folder) / recording,
             text=texts.get(id, "") if texts is not None else "",
-            seconds=None if first is None or last is None else last - first,
+            seconds=UNKNOWN if first is None or last is None else last - first,
             speaker=speakers.get(id, ""),
             offset_seconds=first,
             has_text=texts is not None and id in texts,
         )
+        return Entry(source, line, utterance)
 
     return parsed(source, ((line, (name, value)) for line, name, value in rows), parse)
 

@@ -21,10 +21,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from zlib import crc32
 
-from common.audio import waveform
 from common.data.lists.entries import Entry, EntryError, ManifestError, short
 from common.data.lists.formats import described
 from common.data.lists.index import Builder
+from common.data.lists.recordings import usable
 from common.data.lists.tables import NAMES, read_kaldi
 from common.data.shards.tar import Damage, Member, members
 from common.data.utterance import Utterance
@@ -312,11 +312,11 @@ def _kaldi(path: Path) -> Iterator[Found]:
         if not isinstance(entry, Entry):
             yield str(entry)
             continue
-        file, _, place = str(entry.audio).rpartition(":")
+        name = str(entry.utterance.audio)
+        file, _, place = name.rpartition(":")
         if not place.isdecimal():
-            yield f"{entry.file}:{entry.line}: utterance {entry.id}: {short(str(entry.audio))}; expected file.ark:place"
+            yield str(entry.error(f"{short(name)}; expected file.ark:place"))
             continue
-        name = str(entry.audio)
         if name not in known:
             known = {name: _wave(file, int(place))}
         found = known[name]
@@ -344,24 +344,13 @@ def _told(row: dict[str, Any], stored: Stored | None, place: str, lost: str, *, 
     except EntryError as error:
         return f"{place}: {error}"
     if stored is None:
-        return f"{place}: utterance {entry.id}: {lost}"
+        return f"{place}: utterance {entry.utterance.id}: {lost}"
     return _checked(entry, stored)
 
 
 def _checked(entry: Entry, stored: Stored) -> Found:
-    seconds = entry.seconds
-    try:
-        if seconds is None:
-            total = waveform.info(stored).seconds
-            seconds = total - (entry.offset_seconds or 0.0)
-    except waveform.AudioError as error:
-        return str(entry.error(str(error)))
-    if seconds <= 0:
-        return str(entry.error(f"{seconds:g} s; expected a duration > 0"))
-    return Utterance(
-        id=entry.id, audio=stored, seconds=seconds, text=entry.text, speaker=entry.speaker,
-        offset_seconds=entry.offset_seconds, word_ends=entry.word_ends, has_text=entry.has_text,
-    )  # fmt: skip
+    found = usable(entry, stored)
+    return str(found) if isinstance(found, ManifestError) else found
 
 
 def _lines(name: str) -> Iterator[tuple[int, bytes | str]]:

@@ -91,11 +91,9 @@ CHOICES: dict[Language, dict[str, tuple[str, ...]]] = {
     "en": _choices(_RULES),
     "de": _choices(german.RULES),
 }
-QUESTIONS: dict[Language, tuple[str, ...]] = {
-    "en": ("how", "where", "who", "do you"),
-    "de": ("wer ", "wo ", "wie viele", "warum", "hast du"),
-}
-"""How sentences begin that are questions."""
+# How sentences begin that are questions, and before which words a comma stands.
+_QUESTIONS = {"en": "how|where|who|do you", "de": "wer|wo|wie viele|warum|hast du"}
+_AFTER_COMMA = {"en": "so|but|then", "de": "dass|aber|weil"}
 
 
 def sentences(count: int, *, subset: Subset = "train", seed: int = 0, language: Language = "en") -> list[str]:
@@ -115,17 +113,16 @@ def sentences(count: int, *, subset: Subset = "train", seed: int = 0, language: 
     raise ValueError(f"the grammar gave {len(found)} different sentences for {subset}, not {count}")
 
 
+def printed(sentence: str, language: Language = "en") -> str:
+    """A sentence as it is printed: with a capital and its marks."""
+    end = "?" if re.match(rf"({_QUESTIONS[language]})\b", sentence) else "."
+    return sentence[0].upper() + re.sub(rf" (?=({_AFTER_COMMA[language]}) )", ", ", sentence[1:]) + end
+
+
 def subset_of(sentence: str) -> Subset:
     """The only subset in which this sentence can occur."""
     share = zlib.crc32(sentence.encode()) % 10
     return next(subset for subset, shares in _SHARES.items() if share in shares)
-
-
-def vocabulary() -> set[str]:
-    """Every word that an English sentence may contain."""
-    text = " ".join(" ".join(choices) for choices in CHOICES["en"].values())
-    possessives = {f"{word}'s" for name in ("name", "person") for word in CHOICES["en"][name]}
-    return set(re.sub(r"\{\w+\}('s)?", " ", text).split()) | possessives | {"an"}
 
 
 def _expand(rule: str, random: np.random.Generator, all_choices: dict[str, tuple[str, ...]]) -> str:

@@ -104,6 +104,11 @@ def folder_of(path: Path) -> Path | None:
     return folder if (folder / CONFIG).is_file() else None
 
 
+def is_archive(path: Path) -> bool:
+    """Whether there is one, packed or unpacked, or should be by its name."""
+    return path.suffix == ".nemo" or folder_of(path) is not None or (path.is_file() and tarfile.is_tarfile(path))
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
     """The archive at `path`. Raises CheckpointError, also for one that holds more than plain files."""

@@ -50,11 +50,6 @@ def check(shard: str | None, merge: bool, output: Path | None, output_dir: Path 
         raise ValueError("merge: expected --output, whose parts are joined, and no --shard")
 
 
-def part_of(output: Path | None, shard: str | None) -> Path | None:
-    """The file that a job writes in place of `output`."""
-    return output if output is None or shard is None else parsed(shard).part(output)
-
-
 def left_to_do(
     found: FoundRecordings, shard: str | None, style: Format, output: Path | None, output_dir: Path | None
 ) -> FoundRecordings | None:
@@ -77,9 +72,8 @@ def left_to_do(
     return FoundRecordings(items, found.problems if job.number == 1 else [])
 
 
-def merge_parts(output: Path | None) -> int:
-    """Joins the parts of `output` in order; returns the exit status. Raises ConfigError where one is missing."""
-    assert output is not None, "`check` wants it"
+def merge_parts(output: Path) -> None:
+    """Joins the parts of `output` in order. Raises ConfigError where one is missing."""
     parts: dict[int, dict[int, Path]] = {}
     for path in output.parent.glob(f"{glob_escaped(output.name)}.*-of-*"):
         if match := re.fullmatch(r"(\d+)-of-(\d+)", path.name.removeprefix(f"{output.name}.")):
@@ -98,7 +92,6 @@ def merge_parts(output: Path | None) -> int:
             lines += content.count(b"\n")
             file.write(content)
     tell(f"{output}: {lines} lines of {count} parts")
-    return 0
 
 
 def glob_escaped(name: str) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -73,17 +73,6 @@ def check_file(path: Path | None, read: Iterable[Path | None]) -> None:
         check_writable(path)
 
 
-def write_transcript(transcript: Transcript, name: str, style: Format, stream: TextIO, output_dir: Path | None) -> None:
-    """To `stream`, or to a file of its own called `name` in `output_dir`. Raises ConfigError."""
-    if output_dir is None:
-        with told(getattr(stream, "name", None) or "output"):
-            print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
-        return
-    path = output_dir / file_name(name, style)
-    with told(path):
-        write_text(path, rendered(transcript, style, with_name=False))
-
-
 def file_name(name: str, style: Format) -> str:
     """Name of the file about one recording."""
     return f"{name}.txt" if style == "text" else f"{name}.{style}"
@@ -134,11 +123,35 @@ def make_folder(folder: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def output(path: Path | None, *, whole: bool = False) -> Iterator[TextIO]:
-    """The file at `path`, open for writing; standard output without one, and for "-". Raises ConfigError.
+def output(
+    path: Path | None, style: Format, output_dir: Path | None = None, *, whole: bool = False
+) -> Iterator[Callable[[Transcript, str], None]]:
+    """What writes a transcript: to the file at `path`, or into `output_dir`, to a file that the name given says.
 
-    `whole`: it appears at the end, or not at all.
+    To standard output without either, and for "-". `whole`: the file at `path` appears at the end, or not at all.
+    Raises ConfigError, as does what it gives.
     """
+
+    def to_own_file(transcript: Transcript, name: str) -> None:
+        assert output_dir is not None
+        own = output_dir / file_name(name, style)
+        with told(own):
+            write_text(own, rendered(transcript, style, with_name=False))
+
+    def to_stream(transcript: Transcript, _: str) -> None:
+        with told(getattr(stream, "name", None) or "output"):
+            print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
+
+    if output_dir is not None:
+        yield to_own_file
+        return
+    with _stream(path, whole=whole) as stream:
+        yield to_stream
+
+
+@contextlib.contextmanager
+def _stream(path: Path | None, *, whole: bool) -> Iterator[TextIO]:
+    """The file at `path`, open for writing; standard output without one, and for "-"."""
     if path is None or path == Path("-"):
         yield sys.stdout
         return

@@ -12,7 +12,12 @@ Readings = Iterator[SpokenForm]
 
 def reading(parts: str, said: str | None) -> SpokenForm:
     """A reading by the names of its parts, separated by spaces."""
-    return SpokenForm(tuple(parts.split()), said)
+    return SpokenForm(_divided(parts), said)
+
+
+@lru_cache(maxsize=4096)
+def _divided(parts: str) -> tuple[str, ...]:
+    return tuple(parts.split())
 
 
 class TokenShape(NamedTuple):
@@ -68,15 +73,20 @@ def either(names: Iterable[str]) -> str:
 
 Memory = dict[tuple[object, ...], tuple[Sequence[str], list[SpokenForm]]]
 """Features and readings of matches, by all that they are made of."""
-_MOST_REMEMBERED, _LONGEST_REMEMBERED = 20_000, 80  # matches, and characters of each
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 4_000, 80  # matches, and characters of each
 
 
 def matched(
-    shapes: Iterable[TokenShape], text: str, position: int, style: Any, memory: Memory | None = None, behind: int = 0
+    shapes: Iterable[TokenShape],
+    text: str,
+    position: int,
+    style: Any,
+    memory: Memory | None = None,
+    behind: re.Pattern[str] | None = None,
 ) -> list[Proposal]:
     """What the shapes propose for text[position:], read in a style or a language.
 
-    `memory` holds readings in this style, which depend on nothing but the match and so many characters `behind` it.
+    `memory` holds readings in this style, which depend on nothing but the match and what `behind` matches behind it.
     """
     found: list[Proposal] = []
     seen = set()
@@ -84,7 +94,8 @@ def matched(
         m = pattern.match(text, position)
         if not m or not m[0] or (name, m.end()) in seen:
             continue
-        key = (name, m[0], m.groups(), text[m.end() : m.end() + behind])
+        near = behind and behind.match(text, m.end())
+        key = (name, m[0], m.groups(), near and near[0])
         known = memory.get(key) if memory is not None else None
         if known is None:
             known = own_features(name, m[0][:40]), list(readings_of(m, style))
@@ -98,7 +109,7 @@ def matched(
     return found
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def own_features(shape: str, written: str) -> tuple[str, ...]:
     """What the form of a token, its first 40 characters, tells: its shape, the size of its numbers, its letters."""
     found = [f"s={shape}"]

@@ -2,8 +2,9 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain, islice, repeat, tee
 
 from common.text.engine.choose import Chooser, Proposal, SpokenForm, Why, read_table, read_weights
 from common.text.engine.context import Before
@@ -32,10 +33,10 @@ def classes() -> dict[str, list[str]]:
     return found
 
 
-def tokens(text: str, style: Style) -> list[Token]:
+def tokens(text: str, style: Style) -> Iterator[Token]:
     """All of `text` in tokens, in its order."""
     addresses = electronic.addresses(text, style)
-    return list(read(text, following(text, style, addresses), model, _plain(text, style, addresses)))
+    return read(text, following(text, style, addresses), model, _plain(text, style, addresses))
 
 
 def following(text: str, style: Style, addresses: dict[int, Proposal] | None = None) -> Following:
@@ -131,7 +132,7 @@ def spoken_as(text: str, style: Style, kinds: Sequence[str], *, is_whole: bool =
                 return start, of_kind
         return start, found
 
-    said = spoken(list(read(text, of_kinds, model)))
+    said = spoken(read(text, of_kinds, model))
     return " ".join(said.split()) if is_found else None
 
 
@@ -147,20 +148,21 @@ def answers_no(ahead: str, behind: str) -> bool:
     return False
 
 
-def spoken(found: list[Token]) -> str:
+def spoken(found: Iterable[Token]) -> str:
     """The tokens in words, with what stands for itself between them."""
     return "".join(spoken_each(found))
 
 
-def spoken_each(found: list[Token]) -> list[str]:
+def spoken_each(found: Iterable[Token]) -> Iterator[str]:
     """What every token becomes: its words with the spaces that they need, or itself."""
-    said = []
-    for i, token in enumerate(found):
+    windows = map(islice, tee(chain(_NONE, found, _NONE), 5), range(5), repeat(None))
+    for second_before, before, token, behind, second_behind in zip(*windows, strict=False):
         if token.spoken is None or token.kind == GIVEN:
-            said.append(token.written if token.spoken is None else token.spoken)
-            continue
-        behind = "".join(other.written for other in found[i + 1 : i + 3])
-        opens = "" if i > 1 and found[i - 1].written == "-" and found[i - 2].written[-1:].isalnum() else " "
-        closes = "" if _BELONGS.match(behind) else " "
-        said.append(f"{opens}{token.spoken}{closes}")
-    return said
+            yield token.written if token.spoken is None else token.spoken
+        else:
+            opens = "" if before.written == "-" and second_before.written[-1:].isalnum() else " "
+            closes = "" if _BELONGS.match(behind.written + second_behind.written) else " "
+            yield f"{opens}{token.spoken}{closes}"
+
+
+_NONE = [Token("", "", None)] * 2

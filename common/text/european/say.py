@@ -53,8 +53,11 @@ def number(m: re.Match[str], language: Language) -> Readings:
         yield reading("hour", hour)
     if value == 1 and code in _FIRST and language.of_months.match(m.string, m.end()):
         yield reading("day", _FIRST[code])
-    if len(written) == 4 and code in ("de", "nl") and 1100 <= value < 2000 and (said := year(value, language)) != plain:
+    is_year = len(written) == 4 and 1100 <= value < 2000 and not m.string[m.end() : m.end() + 1].isalpha()
+    if code in ("de", "nl") and is_year and (said := year(value, language)) != plain:
         yield reading("year", said)
+    if code == "fr" and len(written) == 4 and written.isdecimal() and written[2] != "0":  # le 3615
+        yield reading("pairs", f"{plain[:2]} {plain[2:]}")
     if (len(written) > 2 or written[0] == "0") and written.isdecimal():
         yield reading("digits", " ".join(plain))
     if 0 < value < 32 and language.of_months.match(m.string, m.end()):
@@ -87,8 +90,9 @@ def points(m: re.Match[str], language: Language) -> Readings:
     """3.2.1, 10.0.0.1:80"""
     host, _, port = m[0].partition(":")
     groups = host.split(".")
-    if len(groups) != 4 and all(len(group) == 3 for group in groups[1:]):
-        return  # 1.000.000
+    is_grouped = len(groups) != 4 and all(len(group) == 3 for group in groups[1:])
+    if is_grouped or (len(groups) > 3 and re.match(r"0\d", host)):
+        return  # 1.000.000, 06.12.34.56.78
     said = host.replace(".", f" {language.said('say', 'dot')} ")
     yield reading("version", f"{said} {language.said('say', 'colon')} {port}" if port else said)
 
@@ -261,7 +265,7 @@ def clock(m: re.Match[str], language: Language) -> Readings:
         if not any(map(str.isalpha, m[0])):
             yield reading("clock hour", hour)
         return
-    minute = str(minutes) if minutes > 9 or code == "de" else f"0 {minutes}"
+    minute = str(minutes) if minutes > 9 or code in ("de", "fr") else f"0 {minutes}"
     said = language.said("say", "clock").format(hour, minute)
     said = re.sub(r"\A(une|0) heures", r"\1 heure", said)
     yield reading("clock", said + (" minutes" if code == "fr" and m[0].endswith("min") else ""))

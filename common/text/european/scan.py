@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from common.text.engine.choose import Proposal, SpokenForm
 from common.text.engine.shapes import Shapes, TokenShape, matched, shape
@@ -14,7 +14,7 @@ _GROUPS = r"\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3}){1,5}"
 _DOTS = r"\d{1,3}(?:\.\d{3}){1,5}"
 _NUMBER = rf"(?:(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d))(?:,\d{{1,9}}(?!\d))?|\d{{1,60}}(?:[.,]\d{{1,60}}(?!\d))?)"
 _AMOUNT = rf"(?P<whole>(?:{_GROUPS}(?![\d'’])|{_DOTS}(?!\d)|\d{{1,15}}))(?:[.,](?P<cents>\d{{1,2}}(?!\d)|[-–—]+))?"
-_DATE = r"(?P<day>\d{1,2})(?P<mark>[./-])(?P<month>\d{1,2})(?P=mark)(?P<year>\d{4}%s)(?![\d/])"
+_DATE = r"(?P<day>\d{1,2})(?P<mark>[./-])(?P<month>\d{1,2})(?P=mark)(?P<year>\d{4}%s)(?![\d/]|[.-]\d)"
 _HOUR = r"(?P<hour>\d{1,2})(?::|%s)(?P<minute>[0-5]\d)(?![\d:]|\.\d)"
 _PARTS = "½⅓⅔¼¾"
 _ELECTRONIC = shape(
@@ -42,7 +42,7 @@ def _shapes(language: Language) -> Shapes:
         shape("number", r"\d{1,60}", say.number, "0"),
         shape("telephone", r"\d{1,5}(?:(?:[ /.-]|\s/\s)\d{2,8}){1,6}(?![.,]?\d)", say.telephone, "0[ /.-][0/]"),
         shape("points", r"\d{1,3}(?:\.\d{1,3}){2,4}(?::\d{2,5})?(?![\d:])", say.points, r"0\.0"),
-        shape("length", r"\d{1,2}:[0-5]\d:[0-5]\d(?:\s?Std\.)?(?![\d:])", say.length, "0:0"),
+        shape("length", r"\d{1,2}:[0-5]\d:[0-5]\d(?:\s?(?:Std\.|h(?!\w)))?(?![\d:])", say.length, "0:0"),
         shape("length", r"\d{1,3}:[0-5]\d\s?(?:[Mm]in\.?|Minuten)(?!\w)", say.length, "0:0"),
         shape("length", r"(?:\d{1,2}\s?h\s?)?\d{1,3}['’′]\s?[0-5]\d(?:[\"″]|['’]{2})(?!\w)", say.length,
               "0(?:['’′]|h0| h)"),
@@ -108,6 +108,8 @@ _TIMES = re.compile(r"\d[x×]\d")  # 13x18 cm
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AFTER_A_DAY = re.compile(r"\d(?:er|º|°|\.|\sde)?\s\Z")
 _BEFORE_A_YEAR = re.compile(r"\.?\s(?:del?\s)?(?:1[89]|20)\d\d(?!\d)")
+_RANGE_AHEAD = re.compile(r"([^\W\d_]{3,9})\.?\s?[-–]\s?\Z")
+_RANGE_BEHIND = re.compile(r"\.?\s?[-–]\s?([^\W\d_]{3,9})(?!\w)")
 _DAY_AHEAD = re.compile(r"([^\W\d_]{1,12})\.?\s?\Z")
 
 
@@ -153,12 +155,19 @@ def _features(proposals: list[Proposal], text: str, language: Language) -> list[
     found = []
     for stop, own, readings in proposals:
         noun = noun_behind(text, stop)
-        about = [language.code, *([f"g={gender(noun, language)}"] if noun else [])]
-        found.append(Proposal(stop, [*own, *about, *(f"{own[0]} {name}" for name in about)], readings))
+        kind = gender(noun, language) if noun else ""
+        found.append(Proposal(stop, _with_gender(tuple(own), language.code, kind), readings))
     return found
 
 
-_NOUNS = 48  # characters behind a match that its readings may depend on
+@lru_cache(maxsize=4096)
+def _with_gender(own: tuple[str, ...], code: str, kind: str) -> tuple[str, ...]:
+    about = [code, *([f"g={kind}"] if kind else [])]
+    return (*own, *about, *(f"{own[0]} {name}" for name in about))
+
+
+_NOUNS = re.compile(r"\s?%|(?:\s?[-–,]\s?\d{1,2})*(?:\s[^\W\d_]|-J).{0,46}|[^\W\d_]", re.DOTALL)
+"""What readings of a match depend on behind it: what is counted, a month, a percent sign."""
 
 
 def _matched(shapes: Iterable[TokenShape], text: str, start: int, language: Language) -> list[Proposal]:
@@ -190,15 +199,22 @@ def _at_word(text: str, m: re.Match[str], language: Language) -> list[Proposal]:
         found.append(Proposal(m.end() + 1, own, [SpokenForm(("truncated",), language.truncated[word.lower()])]))
     if word[0] in "IVXLCDM" and word.rstrip("er").isupper() and not text[start - 1 : start].isdecimal():
         found += _matched(_NUMERAL, text, start, language)
-    is_dated = _AFTER_A_DAY.search(text[max(0, start - 6) : start]) or _BEFORE_A_YEAR.match(text, m.end())
-    if 2 < len(word) < 6 and is_dated:
-        found += _matched(_MONTH, text, start, language)
+    if 2 < len(word) < 6 and _is_dated(text, start, m.end(), language):
+        found += matched(_MONTH, text, start, language)  # whose readings depend on what stands ahead, too
     is_sign = word in language.rows["sign"] and any(map(str.isdecimal, text[max(0, start - 2) : start + 3]))
     if is_sign or word in _codes(language):
         found += _matched(_shapes(language).at(text, start), text, start, language)
     if found:
         found.insert(0, Proposal(m.end(), [*found[0].own, f"w={word}"], [SpokenForm(("word",), None)]))
     return _features(found, text, language)
+
+
+def _is_dated(text: str, start: int, stop: int, language: Language) -> bool:
+    """Whether a word stands behind a day, before a year, or in a range of months: ene.-mar."""
+    ahead = text[max(0, start - 14) : start]
+    others = (_RANGE_AHEAD.search(ahead), _RANGE_BEHIND.match(text, stop))
+    is_in_range = any(other and other[1].lower() in _calendar(language) for other in others)
+    return is_in_range or bool(_AFTER_A_DAY.search(ahead) or _BEFORE_A_YEAR.match(text, stop))
 
 
 def _shorts(text: str, start: int, language: Language) -> list[Proposal]:
@@ -245,6 +261,7 @@ def _may_stand(text: str, start: int, stop: int, kind: str, language: Language) 
 
 
 _MARKS = "'’′\"″*"
+_ALNUM, _DIGIT = re.compile(r"[^\W_]"), re.compile(r"\d")
 _ELISION = re.compile(r"['’][^\W\d_]")  # l'acqua
 _ENGLISH_S = re.compile(r"\w['’]\Z")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -273,7 +290,7 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         return []
     if character in "-–—−*" and behind.isspace() and not text[:start].strip():  # the first of a list
         return []
-    if not any(map(str.isalnum, text[max(0, start - 2) : start + 4])):
+    if not _ALNUM.search(text, max(0, start - 2), start + 4):
         return []
     if (
         character == "-"
@@ -285,10 +302,10 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
         return []
     if character in "-–−" and (
         behind.isalpha()
-        or (character != "−" and not any(map(str.isdecimal, text[max(0, start - 2) : start + 6])))  # between words
+        or (character != "−" and not _DIGIT.search(text, max(0, start - 2), start + 6))  # between words
     ):
         day = _DAY_AHEAD.search(text[max(0, start - 14) : start])
-        if not (day and day[1].lower() in _days(language)) and not _NUMERALS.match(text, max(0, start - 2)):
+        if not (day and day[1].lower() in _calendar(language)) and not _NUMERALS.match(text, max(0, start - 2)):
             return []
     if character == "/" and ahead.isdecimal() and behind.isupper():  # 12/A
         return []
@@ -303,3 +320,10 @@ def _at_sign(text: str, start: int, language: Language) -> list[Proposal]:
 @cache
 def _days(language: Language) -> frozenset[str]:
     return frozenset(day.lower() for day in language.rows["day"])
+
+
+@cache
+def _calendar(language: Language) -> frozenset[str]:
+    """Days and months, of which ranges are made: Mo–Fr, Jan.–März."""
+    months = [month.lower()[:length] for month in language.listed("months") for length in (3, 4, 5, None)]
+    return _days(language).union(months)

@@ -67,16 +67,18 @@ _NUMBERS = Shapes((
     *_IN_NAMES,
     shape("date", rf"(?P<year>\d{{4}})(?P<mark>[-/.]){_DAY % '(?P=mark)'}(?!\d)", say.date, "0[-/.]0"),
     shape("date", rf"(?P<year>){_DAY % '/'}(?![\d/])", say.date, "0/0"),
-    shape("slash", rf"({_VALUE})/(\d+)(?![\d/])", say.slash, "0[/.,]0"),
+    shape("slash", rf"({_VALUE})/(\d+)(?:\s?(mmHg|毫米汞柱))?(?![\d/])", say.slash, "0[/.,]0"),
+    shape("length", r"(\d{1,2})['′]([0-5]\d)(?:[\"″]|'')", say.minutes, "0['′]0"),
     shape("colon", r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(?::(\d\d))?(?![\d:])", say.colon, "0[:.]0"),
     shape("telephone", r"\d{3,4}(?:[- ]\d{3,4})?[- ]\d{4,8}(?!\d)", say.telephone, "0[- ]0"),
-    shape("measure", rf"({_VALUE})\s?({either(say.UNITS)})(?![A-Za-z])", say.measure),
+    shape("measure", rf"({_VALUE})([万亿]?)\s?({either(say.UNITS)})(?![A-Za-z])", say.measure),
     shape("percents", rf"({_VALUE})\s?-\s?({_VALUE})([%‰])", say.percents, "0(?:[.,]0|[- ])"),
 ))  # fmt: skip
 _SIGNS = Shapes((
     shape("money", rf"([¥$€£])\s?({_VALUE})(?:\s?-\s?[¥$€£]?({_VALUE}))?([万亿千百]+)?", say.money, "[¥$€£]"),
     shape("telephone", r"\+\d{1,3}(?:[- ]?\d{2,8}){1,4}(?![\d.])", say.telephone, r"\+"),
     shape("sign", either(say.SIGNS), say.sign),
+    shape("per", rf"/({either(say.UNITS)})(?![A-Za-z])", say.per, "/"),
 ))  # fmt: skip
 _ALWAYS = "".join(sign for sign in say.SIGNS if unicodedata.numeric(sign[0], None))
 _FIRST = "".join(dict.fromkeys(sign[0] for sign in say.SIGNS))
@@ -87,6 +89,7 @@ _LETTERS = re.compile(rf"([{HAN}{PUNCTUATION}]+)|(?<![A-Za-z\d])[^\W\d_{HAN}]{{2
 _WITHIN = re.compile(r"(?<![A-Za-z\d])[A-Za-z][A-Za-z\d-]*\Z|\d\.\Z")
 _ENDS_IN_LETTERS = re.compile(r"\d{1,4}(?:\.\d)?[A-Z]{1,2}(?![A-Za-z\d])")
 _MEMORY: Memory = {}
+_NEXT = re.compile(r".", re.DOTALL)
 
 
 def following(text: str) -> Following:
@@ -114,7 +117,7 @@ def _at(text: str, start: int, letters: _Letters) -> list[Proposal]:
         return []
     found = [
         proposal
-        for proposal in matched(_shapes(text, start), text, start, None, _MEMORY, 1)
+        for proposal in matched(_shapes(text, start), text, start, None, _MEMORY, _NEXT)
         if text[proposal.stop : proposal.stop + 1] not in string.ascii_letters
         or proposal.stop == len(text)
         or _ENDS_IN_LETTERS.match(text, start)

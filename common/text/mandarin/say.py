@@ -71,12 +71,13 @@ def date(m: re.Match[str], style: None) -> Readings:
 
 
 def slash(m: re.Match[str], style: None) -> Readings:
-    """3/4, 血压120/80, 评分9.2/10"""
-    top, bottom = m[1], m[2]
+    """3/4, 血压120/80, 血压120/80mmHg, 评分9.2/10"""
+    top, bottom, unit = m.groups("")
     if f"{top}{bottom}".isdecimal() and int(bottom[:15]):
-        yield reading("fraction", f"{_counted(bottom)}分之{_counted(top)}")
-        yield reading("pressure", f"{_counted(top)}，{_counted(bottom)}")
-    if bottom in ("5", "10", "100"):
+        if not unit:
+            yield reading("fraction", f"{_counted(bottom)}分之{_counted(top)}")
+        yield reading("pressure", f"{_counted(top)}，{_counted(bottom)}{unit and '毫米汞柱'}")
+    if bottom in ("5", "10", "100") and not unit:
         yield reading("marks", _counted(top))
 
 
@@ -118,16 +119,26 @@ def money(m: re.Match[str], style: None) -> Readings:
 
 
 def measure(m: re.Match[str], style: None) -> Readings:
-    """5kg, 20%, 38℃, 8k"""
-    number, unit = m[1], m[2]
+    """5kg, 12万km, 20%, 38℃, 8k"""
+    number, scale, unit = m.groups()
     if unit in "kK":
         yield reading("thousands", _counted(f"{float(number.replace(',', '')) * 1000:.0f}"))
         return
     for name in UNITS[unit]:
         form = name if "{}" in name else f"{{}}{name}"
-        yield reading("measure", form.format(_counted(number)))
+        yield reading("measure", form.format(_counted(number) + scale))
         if number == "2" and "{}" not in name:
-            yield reading("measure two", form.format("两"))
+            yield reading("measure two", form.format(f"两{scale}"))
+
+
+def minutes(m: re.Match[str], style: None) -> Readings:
+    """配速4'13\""""
+    yield reading("length", f"{_two(m[1])}分{cardinal(int(m[2]))}秒")
+
+
+def per(m: re.Match[str], style: None) -> Readings:
+    """72次/min, 80g/㎡"""
+    yield from (reading("per", f"每{name}") for name in UNITS[m[1]] if "{}" not in name)
 
 
 def percents(m: re.Match[str], style: None) -> Readings:

@@ -3,18 +3,14 @@
 Shapes: S encoder frames, V classes.
 """
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-import ctc
-from common.config import ConfigError
-from common.recognition.decoding import DecodingOptions, spelled_by
+from common.recognition.decoding import Scorers
 from common.text.pieces import Pieces
-from fastconformer.attention.pieces import PromptedPieces
 from fastconformer.attention.search import AttentionMemory, SearchOptions
 
 BEAM = 4
@@ -52,26 +48,14 @@ class CtcFrames(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionDecoding:
-    """How texts are found, made once, since a language model takes time to read."""
+    """How texts are found."""
 
     search: SearchOptions
-    options: DecodingOptions
-    pieces: PromptedPieces
-    scorer: ctc.Scorer | None = None
+    known: Scorers
+    """What is known besides the network."""
     ctc_weight: float = 0.0
     """Share of the CTC head's log-probability in the scores of transcripts that a beam has found."""
 
     def spelled(self, words: Iterable[str]) -> tuple[str, ...]:
         """Those of `words` that the pieces can spell."""
-        return spelled_by(self.scorer, self.pieces.labels, words)
-
-    @functools.lru_cache(maxsize=64)  # noqa: B019  a decoding lives as long as what it decodes
-    def with_words(self, hot_words: tuple[str, ...]) -> ctc.Scorer | None:
-        """What is known besides the network, with more words to favour. Raises ConfigError for other letters."""
-        if not hot_words:
-            return self.scorer
-        boosts = dict.fromkeys((*self.options.hot_words, *hot_words), self.options.hot_word_boost)
-        try:
-            return (self.scorer or ctc.Scorer(self.pieces.labels)).with_hot_words(boosts)
-        except ValueError as error:
-            raise ConfigError(f"decoding: {error}") from None
+        return self.known.spelled(words)

@@ -30,32 +30,24 @@ SPARE_TOKENS = 50
 class PromptedNetwork(ABC):
     """A model that writes a text after a prompt, which says in which language.
 
-    `network` says what the decoder is like. A class of it has `sample_rate`, `seconds_per_frame`, `_hear` and `_steps`,
-    and reads recordings.
+    `network` says what the decoder is like. A class of it sets what is declared here, and has `_hear` and `_steps`.
     """
 
     pieces: PromptedPieces
+    sample_rate: int
+    """Samples a second of the arrays that it hears; files of any rate are resampled."""
+    keep: Keep | None
+    """What cuts pauses out of recordings."""
+    seconds_per_frame: float
+    """Seconds from one encoder frame to the next."""
+    has_ctc: bool
+    """Whether there is a CTC head, which finds the times of words."""
     most_samples: float = 2**19
     """Samples that go through the encoder at once: on a CPU half a minute, of 16 kHz. More at once are slower there."""
 
     def __init__(self, network: AttentionConfig, pieces: PromptedPieces) -> None:
         self.attention = network
         self.prompts = PromptFormat(network.prompt, pieces, network.language, network.directions)
-
-    @property
-    @abstractmethod
-    def sample_rate(self) -> int:
-        """Samples a second of the arrays that it hears; files of any rate are resampled."""
-
-    @property
-    @abstractmethod
-    def keep(self) -> Keep | None:
-        """What cuts pauses out of recordings."""
-
-    @property
-    @abstractmethod
-    def seconds_per_frame(self) -> float:
-        """Seconds from one encoder frame to the next."""
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -66,11 +58,6 @@ class PromptedNetwork(ABC):
     def chunk_seconds(self) -> float:
         """Longest stretch of a recording, in seconds, that is heard at once."""
         return self.attention.longest_seconds
-
-    @property
-    @abstractmethod
-    def has_ctc(self) -> bool:
-        """Whether there is a CTC head, which finds the times of words."""
 
     @property
     def assumed_language(self) -> str:
@@ -128,7 +115,7 @@ class PromptedNetwork(ABC):
             zip(frames.heard, frames.counts, prompts, hot_words, strict=True)
         ):
             room = min(self.attention.positions, count + SPARE_TOKENS) - len(self._with_room(prompt))
-            scorer: TextScorer | None = decoder.with_words(tuple(some))
+            scorer: TextScorer | None = decoder.known.scorer_with(tuple(some))
             is_joint = weight > 0 and not self.prompts.is_translation(prompt)
             if is_joint:
                 scorer = JointScorer(CtcPrefixes(frames.log_probs[row], self.pieces.blank), weight, scorer)

@@ -14,7 +14,7 @@ import numpy as np
 
 from common.config import ConfigError
 from common.recognition.cutting.pauses import stretches
-from common.recognition.decoding import DecodingOptions, scorer_of
+from common.recognition.decoding import DecodingOptions, Scorers
 from common.recognition.output.transcripts import Transcript
 from common.recognition.recognizer import OnError
 from common.recognition.sources.recordings import Recording, Source, read_ahead
@@ -76,10 +76,8 @@ class PromptedRecognizer(PromptedNetwork):
         searches = options.n_best > 1 or options.knows_language or ctc_weight > 0
         beam = options.beam or (max(BEAM, options.n_best) if searches else 1)
         search = SearchOptions(beam=beam, n_best=options.n_best, length_penalty=length_penalty)
-        scorer = scorer_of(self.pieces.labels, options, like=like)
-        return AttentionDecoding(
-            search=search, options=options, pieces=self.pieces, scorer=scorer, ctc_weight=ctc_weight
-        )
+        known = Scorers(self.pieces.labels, options, like=like and like.known)
+        return AttentionDecoding(search=search, known=known, ctc_weight=ctc_weight)
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
@@ -128,7 +126,7 @@ class PromptedRecognizer(PromptedNetwork):
             raise ValueError(f"batch_size = {batch_size}, chunk_seconds = {chunk_seconds}: expected above 0")
         if decoder is None:
             search = SearchOptions(beam=beam, length_penalty=length_penalty)
-            decoder = AttentionDecoding(search=search, options=DecodingOptions(), pieces=self.pieces)
+            decoder = AttentionDecoding(search=search, known=Scorers(self.pieces.labels, DecodingOptions()))
         every = Wanted(
             source_language=source_language, target_language=target_language, punctuation=punctuation, itn=itn,
             diarize=diarize, timestamps=times == "tokens", context=context if isinstance(context, str) else "",

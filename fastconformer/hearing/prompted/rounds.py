@@ -62,7 +62,8 @@ class OpenRecording:
     heard: int = 0
     """Samples of its stretches."""
     wasted: int = 0
-    """Samples that were heard again, or are, and gave no text of which half as much is doubtful and that was said."""
+    """Samples that were heard again, or are, and gave no text that was said and of which half as much is doubtful, or
+    which is more probable than an unsure one."""
     unspoken: int = 0
     """Samples of stretches in which nothing that was said is heard, in parts neither."""
 
@@ -204,16 +205,18 @@ class Rounds:
         own = [stretch._replace(sound=sound) for sound in sounds if not is_silent(sound.samples_N)]
         wholes = self._as_wholes(own, len(own)) if own else []
         found = [one for each in zip(own, wholes, strict=True) for one in self._in_parts(*each)]
-        doubt = sum(one.doubt_of_part for one in found)
-        flags = whole.part.hypothesis.flags
-        if not whole.is_doubtful:
-            if not found or not is_better(found, whole):
-                return [whole]
-            return [found[0].flagged(flags), *found[1:]] if flags else found
-        of.wasted -= cost if 2 * doubt <= whole.doubt and not all(one.is_invented for one in found) else 0
-        if not found or doubt >= whole.doubt:
+        if not found:
             return [whole]
-        return [found[0].flagged(flags), *found[1:]]
+        if whole.is_doubtful:
+            doubt = sum(one.doubt_of_part for one in found)
+            gains, pays = doubt < whole.doubt, 2 * doubt <= whole.doubt
+        else:
+            gains = pays = is_better(found, whole)
+        of.wasted -= cost if pays and not all(one.is_invented for one in found) else 0
+        if not gains:
+            return [whole]
+        flags = whole.part.hypothesis.flags
+        return [found[0].flagged(flags), *found[1:]] if flags or whole.is_doubtful else found
 
     def _as_wholes(self, spoken: Sequence[AskedStretch], batch_size: int) -> list[JudgedPart]:
         """One text for each stretch. What CTC doubts is searched again by both."""
@@ -261,7 +264,7 @@ class Rounds:
             part = HeardPart(start / rate, len(heard_N) / rate, text, lead, own, end / rate)
             is_translation = stretch.wanted.is_translation
             one = judged(part, heard_N, rate, log_probs_SV, network.pieces, is_translation=is_translation)
-            if decoder.scorer is not None or stretch.of.recording.hot_words:
+            if decoder.known.scorer is not None or stretch.of.recording.hot_words:
                 one = one._replace(is_unsure=False)  # labels that others ask for are improbable
             found.append(one._replace(sound=None if log_probs_SV is None else stretch.sound))
         return found

@@ -4,36 +4,17 @@ Shapes: B streams of a step, N samples, S encoder frames, C encoder width.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from common.audio.silence import StreamPauses
 from common.devices.precision import float32_math
 from common.recognition.cutting.tensors import padded
+from fastconformer.hearing.streaming.sessions import Session
 from fastconformer.listening import Listener
 from fastconformer.network.streaming import UNKNOWN, EncoderStreams
-
-
-class AudioStream(Protocol):
-    """What frames are made of: a stream's slot, its samples that are still kept, and how many frames are done."""
-
-    slot: int
-    done: int
-    is_over: bool
-    pauses: StreamPauses | None
-
-    @property
-    def samples(self) -> int:
-        """Samples kept so far."""
-
-    def between(self, start: int, stop: int) -> np.ndarray:
-        """Samples from `start` to `stop`, zeros before the first."""
-
-    def forget(self, until: int) -> None:
-        """Drops the samples before `until`."""
 
 
 class StepFrames(NamedTuple):
@@ -68,14 +49,14 @@ class CachedFrames:
         if 4 * max(slots, 2) <= self.streams.slots:
             self.streams.resize(2 * max(slots, 2))
 
-    def is_ready(self, session: AudioStream) -> bool:
+    def is_ready(self, session: Session) -> bool:
         """Whether the next step's samples are there."""
         if session.is_over:
             return session.done < frames_of(self.asr, session.samples)
         last_feature = self.size * (session.done + self.streams.frames - 1)
         return session.samples >= self.hop * (last_feature + 1) + self.after
 
-    def step(self, sessions: Sequence[AudioStream]) -> StepFrames:
+    def step(self, sessions: Sequence[Session]) -> StepFrames:
         """The next frames of each, which must be ready."""
         length = (self.before + self.streams.feature_frames) * self.hop + self.after
         starts = [(self.size * (session.done - 1) + 1 - self.before) * self.hop for session in sessions]
@@ -120,18 +101,18 @@ class ChunkedFrames:
     def shrink(self, slots: int) -> None:
         """Nothing to free."""
 
-    def is_ready(self, session: AudioStream) -> bool:
+    def is_ready(self, session: Session) -> bool:
         """Whether the next step's samples are there."""
         if self._ends(session):
             return session.done < frames_of(self.asr, session.samples)
         return session.samples >= self.size * (session.done + self.chunk + self.lookahead)
 
-    def _ends(self, session: AudioStream) -> bool:
+    def _ends(self, session: Session) -> bool:
         """Whether nothing follows what is kept: the stream is over, or pauses for longer than the lookahead."""
         pause = session.pauses.pause if session.pauses else 0
         return session.is_over or pause > self.size * self.lookahead
 
-    def step(self, sessions: Sequence[AudioStream]) -> StepFrames:
+    def step(self, sessions: Sequence[Session]) -> StepFrames:
         """The next frames of each, which must be ready."""
         pieces, first, end, stop = [], [], [], []
         for session in sessions:

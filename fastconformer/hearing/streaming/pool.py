@@ -37,13 +37,12 @@ from common.recognition.decoding import gives
 from common.recognition.output.transcripts import Word, text_of
 from common.recognition.sources.recordings import Recording
 from common.text.pieces import word_groups
-from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
+from fastconformer.hearing.greedy import CTCDecoding, DecodingState, TransducerDecoding
 from fastconformer.hearing.searching import SearchDecoding
 from fastconformer.hearing.streaming.frames import CachedFrames, ChunkedFrames, frames_of
 from fastconformer.hearing.streaming.sessions import Coming, Feed, Session, Update, checked_samples
 from fastconformer.hypotheses import NOTHING, PieceHypothesis, joined
 from fastconformer.listening import Listener
-from fastconformer.transducer.decoder_state import DecodingState
 
 BATCH = 64
 """Streams of a step of the network, at most."""
@@ -96,7 +95,7 @@ class Pool:
             scorer = self.decoder.scorer_with(words)
         elif words:
             raise ValueError("hot_words: expected a pool with a decoder")
-        return Session(self, self.decoding.start(1, scorer))
+        return Session(self, self.decoding.start(scorer))
 
     def feed(self, feeds: Iterable[tuple[Session, np.ndarray | Tensor]]) -> list[Coming]:
         """What samples of several sessions bring, as `Session.feed`; their steps are taken together.
@@ -116,7 +115,7 @@ class Pool:
     @property
     def bytes_per_stream(self) -> int:
         """Memory that is kept of a stream: of the encoder and of the decoder, its last samples apart."""
-        return self.frames.bytes_per_stream + self.decoding.start(1).nbytes
+        return self.frames.bytes_per_stream + self.decoding.start().nbytes
 
     def _put(self, feeds: list[Feed]) -> list[Coming]:
         taken = []
@@ -252,13 +251,12 @@ class Pool:
             if bool(encoded_SC[first:stop].isnan().any()):
                 session.error = gives("NaN", self.asr.precision)
                 encoded_SC.zero_()
-        progress = DecodingState.of([session.progress for session in sessions])
+        progress = [session.progress.copy() if session.error else session.progress for session in sessions]
         found = self.decoded(frames.encoded_BSC, frames.first, frames.end, progress)
-        for row, session in enumerate(sessions):
+        for session, own in zip(sessions, found, strict=True):
             if not session.error:
-                session.progress = progress.row(row)
-                session.heard = joined([session.heard, found[row]], self.asr.pieces)
-        ahead = [NOTHING] * len(sessions)
+                session.heard = joined([session.heard, own], self.asr.pieces)
+        progress, ahead = [own.copy() for own in progress], [NOTHING] * len(sessions)
         if frames.stop != frames.end:
             ahead = self.decoded(frames.encoded_BSC, frames.end, frames.stop, progress)
         for session, *parts in zip(sessions, ahead, self.decoding.end(progress), strict=True):
@@ -266,7 +264,7 @@ class Pool:
             session.is_spelled = False
 
     def decoded(
-        self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: DecodingState
+        self, encoded_BSC: Tensor, first: Sequence[int], end: Sequence[int], progress: Sequence[DecodingState]
     ) -> list[PieceHypothesis]:
         """What is in the frames from `first` to `end` of each row, which follow those before."""
         parts = [encoded_SC[a:b] for encoded_SC, a, b in zip(encoded_BSC, first, end, strict=True)]
@@ -283,7 +281,7 @@ class Pool:
         session.is_spelled = True
         pieces, heard, ahead = self.asr.pieces, session.heard, session.ahead
         if session.is_over:
-            heard, ahead = joined([heard, *self.decoding.end(session.progress)], pieces), NOTHING
+            heard, ahead = joined([heard, *self.decoding.end([session.progress])], pieces), NOTHING
         delta = self._delta(session, heard.tokens)
         groups = word_groups(pieces, heard.tokens)
         cut = len(heard.tokens) if session.is_over else groups[-1].start if groups else 0

@@ -17,9 +17,9 @@ from common.audio.silence import Pauses, StreamPauses
 from common.audio.waveform import INAUDIBLE, AudioError
 from common.recognition.output.transcripts import Word
 from common.recognition.sources.recordings import is_silent
+from fastconformer.hearing.greedy import DecodingState
 from fastconformer.hypotheses import NOTHING
 from fastconformer.listening import Listener
-from fastconformer.transducer.decoder_state import DecodingState
 
 
 class Update(NamedTuple):

@@ -5,18 +5,16 @@ U positions, W outputs of the joint, F frames of a tile.
 """
 
 from collections.abc import Sequence
-from ctypes import c_size_t
 
 import torch
 from torch import Tensor
 
 from ctc import native
 from ctc.native.kernels import DeviceFunctions
-from fastconformer.transducer._library import LIBRARY, load_cpu
+from fastconformer.transducer._library import LIBRARY, load_cpu, size_of
 from fastconformer.transducer.loss._loss_library import (
     TransducerLossOptions,
     TransducerTargets,
-    call,
     problem_of,
     set_strides,
 )
@@ -96,9 +94,8 @@ class Lattices:
         self.problem, self._durations = problem_of(dtype, shape, options)
         self.problem.targets_stride, self.problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
         if memory is None:
-            count = c_size_t()
-            call(DEVICE.loaded().transducer_lattices_bytes_cuda, self.problem, count)
-            memory = torch.zeros(count.value, dtype=torch.uint8, device=labels.frames_B.device)
+            count = size_of(DEVICE.loaded().transducer_lattices_bytes_cuda, self.problem)
+            memory = torch.zeros(count, dtype=torch.uint8, device=labels.frames_B.device)
         self.memory = memory
 
     def begin(self) -> None:
@@ -131,4 +128,4 @@ class Lattices:
     def launch(self, name: str, *arguments: object) -> None:
         """Calls a function of the library on the device of the lattices, with its current stream."""
         with native.current_stream(self.memory.device) as stream:
-            call(getattr(DEVICE.loaded(), name), self.problem, *arguments, stream)
+            getattr(DEVICE.loaded(), name)(self.problem, *arguments, stream)

@@ -7,15 +7,15 @@ the blank, then D durations.
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from ctypes import Structure, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import Structure, c_double, c_int32, c_int64
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ctc import native
-from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, INVALID_VALUE, SUCCESS, load_cpu
+from fastconformer.transducer._library import ACTIVATIONS, INSTRUCTION_SETS, load_cpu, refused, size_of
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}
 
@@ -23,33 +23,25 @@ TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3
 class TransducerProblem(Structure):
     """`transducerProblem` of transducer_loss.h, field by field."""
 
-    _fields_ = (
-        *((name, c_int64) for name in ("batch", "frames", "positions", "classes", "blank")),
-        *((name, c_int64) for name in ("logits_batch_stride", "logits_frame_stride", "logits_position_stride")),
-        *((name, c_int64) for name in ("gradient_batch_stride", "gradient_frame_stride", "gradient_position_stride")),
-        *((name, c_int64) for name in ("targets_stride", "duration_count")),
-        ("durations", c_void_p),
-        *((name, c_int32) for name in ("type", "threads", "instruction_set", "loss_only")),
-        *((name, c_double) for name in ("sigma", "fastemit", "skip_below")),
+    _fields_ = native.fields(
+        "n batch frames positions classes blank logits_batch_stride logits_frame_stride logits_position_stride "
+        "gradient_batch_stride gradient_frame_stride gradient_position_stride targets_stride duration_count; "
+        "p durations; i type threads instruction_set loss_only; d sigma fastemit skip_below"
     )
 
 
 class JointInputs(Structure):
     """`transducerJoint` of transducer_loss.h, field by field."""
 
-    _fields_ = (
-        *((name, c_void_p) for name in ("encoded", "predicted")),
-        *((name, c_int64) for name in ("encoded_batch_stride", "encoded_frame_stride")),
-        *((name, c_int64) for name in ("predicted_batch_stride", "predicted_position_stride")),
-        *((name, c_void_p) for name in ("weights", "bias")),
-        ("width", c_int64),
-        ("activation", c_int32),
+    _fields_ = native.fields(
+        "p encoded predicted; n encoded_batch_stride encoded_frame_stride predicted_batch_stride "
+        "predicted_position_stride; p weights bias; n width; i activation"
     )
 
 
 ARGUMENTS = {
     "transducer_lattices_bytes": "pp",
-    "transducer_loss": "p" * 8,
+    "transducer_loss": "p" * 8 + ">i",
     "transducer_workspace_bytes": "pp",
     "transducer_gradient": "p" * 9,
     "transducer_lattice_bytes": "pnnp",
@@ -82,20 +74,6 @@ class TransducerLossOptions:
     instruction_set: Literal["automatic", "generic", "avx2", "avx512"] = "automatic"
     """Which build of the kernel, for tests."""
 
-    @property
-    def numbers(self) -> list[float]:
-        """As operators of torch take them; `of` makes options of them."""
-        return [*map(float, (self.blank, self.sigma, self.fastemit, self.skip_below, *self.durations))]
-
-    @staticmethod
-    def of(numbers: Sequence[float]) -> "TransducerLossOptions":
-        """The options that are these `numbers`."""
-        blank, sigma, fastemit, skip_below, *durations = numbers
-        steps = tuple(map(int, durations))
-        return TransducerLossOptions(
-            blank=int(blank), durations=steps, sigma=sigma, fastemit=fastemit, skip_below=skip_below
-        )
-
 
 class TransducerTargets(NamedTuple):
     """Targets [B, L] and lengths [B]: int64, contiguous, on one device."""
@@ -103,6 +81,26 @@ class TransducerTargets(NamedTuple):
     targets_BL: Tensor
     frames_B: Tensor
     labels_B: Tensor
+
+
+GIVEN = (
+    "Tensor targets_BL, Tensor frames_B, Tensor labels_B, "
+    "SymInt blank, SymInt[] durations, float sigma, float fastemit, float skip_below"
+)
+"""Targets and options as operators of torch take them: `given` says them, `taken` makes them again."""
+
+
+def given(labels: TransducerTargets, options: TransducerLossOptions) -> tuple[Any, ...]:
+    """Arguments by the names of `GIVEN`."""
+    numbers = (options.sigma, options.fastemit, options.skip_below)
+    return *labels, options.blank, list(options.durations), *numbers
+
+
+def taken(arguments: Sequence[Any]) -> tuple[TransducerTargets, TransducerLossOptions, Sequence[Any]]:
+    """The targets and options that are the first arguments, and the others."""
+    blank, durations, sigma, fastemit, skip_below = arguments[3:8]
+    steps = {"durations": tuple(durations), "sigma": sigma, "fastemit": fastemit, "skip_below": skip_below}
+    return TransducerTargets(*arguments[:3]), TransducerLossOptions(blank=blank, **steps), arguments[8:]
 
 
 def losses(
@@ -118,14 +116,10 @@ def losses(
     problem.targets_stride, problem.loss_only = labels.targets_BL.shape[1], not wants_gradient
     if problem.targets_stride < problem.positions - 1:  # a count that fits the logits may be too large for the targets
         check(logits_BTUW.shape, labels, options)
-    invalid = c_int64()
     lattices = memory(library.transducer_lattices_bytes, problem)
     losses_B = torch.empty(problem.batch, dtype=torch.float64)
-    status = library.transducer_loss(problem, logits_BTUW, *labels, losses_B, lattices, invalid)
-    if status == INVALID_VALUE and invalid.value >= 0:
+    if refused(library.transducer_loss, problem, logits_BTUW, *labels, losses_B, lattices) is not None:
         check(logits_BTUW.shape, labels, options)
-    if status != SUCCESS:
-        raise RuntimeError(f"transducer_loss of the native library answered with status {status}")
     return losses_B, lattices
 
 
@@ -144,7 +138,7 @@ def gradient(
     problem.targets_stride = labels.targets_BL.shape[1]
     library = loaded()
     workspace = memory(library.transducer_workspace_bytes, problem)
-    call(library.transducer_gradient, problem, logits_BTUW, out_BTUW, *labels, scale_B, lattices, workspace)
+    library.transducer_gradient(problem, logits_BTUW, out_BTUW, *labels, scale_B, lattices, workspace)
 
 
 def check(shape: Sequence[int], labels: TransducerTargets, options: TransducerLossOptions) -> None:
@@ -183,14 +177,14 @@ class NativeLattice:
     def read(self, first: int, logits_NW: Tensor) -> None:
         """Reads the logits of cells from number `first` on, rows adjacent."""
         lattice = (self._labels_L, self._frames, len(self._labels_L), self.memory)
-        call(loaded().transducer_read_cells, self._problem, logits_NW, first, len(logits_NW), *lattice)
+        loaded().transducer_read_cells(self._problem, logits_NW, first, len(logits_NW), *lattice)
 
     def walk(self) -> tuple[float, Tensor]:
         """The loss, and the numbers of the cells that are not skipped."""
         kept = torch.empty(self._frames * (len(self._labels_L) + 1), dtype=torch.int64)
         loss, count = c_double(), c_int64()
         sizes = (self._problem, self._frames, len(self._labels_L))
-        call(loaded().transducer_walk, *sizes, self.memory, loss, kept, count)
+        loaded().transducer_walk(*sizes, self.memory, loss, kept, count)
         return loss.value, kept[: count.value].clone()
 
     def gradients_(self, logits_NW: Tensor, cells_N: Tensor, scale: float) -> None:
@@ -198,7 +192,7 @@ class NativeLattice:
         workspace = memory(loaded().transducer_workspace_bytes, self._problem)
         cells = (self._problem, logits_NW, cells_N, len(cells_N))
         lattice = (self._labels_L, self._frames, len(self._labels_L), scale, self.memory)
-        call(loaded().transducer_cell_gradients, *cells, *lattice, workspace)
+        loaded().transducer_cell_gradients(*cells, *lattice, workspace)
 
 
 class JointLosses(NamedTuple):
@@ -241,7 +235,7 @@ def joint_losses(
     losses_B, kept_B = torch.empty(len(lengths), dtype=torch.float64), torch.empty(len(lengths), dtype=torch.int64)
     workspace = torch.empty(size_of(library.transducer_joint_workspace_bytes, problem, joint), dtype=torch.uint8)
     outputs = (losses_B, lattices, kept, kept_B, workspace)
-    call(library.transducer_joint_losses, problem, joint, *labels, *outputs)
+    library.transducer_joint_losses(problem, joint, *labels, *outputs)
     counts = kept_B.tolist()
     cells = torch.cat([kept[:0], *(kept[at : at + n] for at, n in zip(offsets, counts, strict=False))])
     sizes_B2 = torch.tensor([bytes_B, counts], dtype=torch.int64).T.contiguous()
@@ -288,17 +282,3 @@ def loaded() -> ctypes.CDLL:
 def memory(measure: Callable[..., int], *arguments: object) -> Tensor:
     """As much memory as a function of the library wants, all 0, aligned to 64 bytes, as all of torch's is."""
     return torch.zeros(size_of(measure, *arguments), dtype=torch.uint8)
-
-
-def size_of(measure: Callable[..., int], *arguments: object) -> int:
-    """The bytes that a function of the library wants."""
-    count = c_size_t()
-    call(measure, *arguments, count)
-    return count.value
-
-
-def call(function: Callable[..., int], *arguments: object) -> None:
-    """Calls a native function; a status other than success is a defect of this binding, which checks the arguments."""
-    status = function(*arguments)
-    if status != SUCCESS:
-        raise RuntimeError(f"{getattr(function, '__name__', 'native loss')} answered with status {status}")

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fastconformer.transducer.loss import _cuda_library, _loss_library
-from fastconformer.transducer.loss._loss_library import NativeLattice, TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss._loss_library import GIVEN, NativeLattice, TransducerLossOptions, given, taken
 from fastconformer.transducer.loss.joint_tiles import ACTIVATIONS, BatchJoint, Gradients, activate_, differentiate_
 from fastconformer.transducer.loss.losses import (
     SKIP_BELOW,
@@ -88,8 +88,7 @@ def joint_loss(
     labels = checked_labels(encoded_BTJ, shape, options, targets_BL, frames_B, target_lengths_B)
     if is_native(encoded_BTJ, shape[:3], options, "transducer.joint_loss"):
         losses_B, *_ = _joint_losses_op(
-            *(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, *labels),
-            options.numbers,
+            *(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, *given(labels, options)),
             *(activation, dropout, torch.randint(2**62, (len(encoded_BTJ),)) if dropout else labels.frames_B),
         )
     else:
@@ -185,23 +184,21 @@ class UtteranceJoint(NamedTuple):
             gradients.predicted.index_add_(0, position_N, wide_NJ)
 
 
-@torch.library.custom_op("transducer::joint_losses", mutates_args=())
+JOINT = f"Tensor encoded_BTJ, Tensor predicted_BUJ, Tensor weight_WJ, Tensor bias_W, {GIVEN}"
+DROPOUT = "str activation, float dropout, Tensor seeds_B"
+
+
+@torch.library.custom_op(
+    "transducer::joint_losses",
+    mutates_args=(),
+    schema=f"({JOINT}, {DROPOUT}) -> (Tensor, Tensor, Tensor, Tensor)",
+)
 def _joint_losses_op(
-    encoded_BTJ: Tensor,
-    predicted_BUJ: Tensor,
-    weight_WJ: Tensor,
-    bias_W: Tensor,
-    targets_BL: Tensor,
-    frames_B: Tensor,
-    labels_B: Tensor,
-    numbers: list[float],
-    activation: str,
-    dropout: float,
-    seeds_B: Tensor,
+    encoded_BTJ: Tensor, predicted_BUJ: Tensor, weight_WJ: Tensor, bias_W: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Losses float64 [B]; then, one utterance behind the other, lattices and kept cells, and sizes [B, 2] of both."""
-    options = TransducerLossOptions.of(numbers)
-    labels = TransducerTargets(targets_BL, frames_B, labels_B)
+    labels, options, (activation, dropout, seeds_B) = taken(arguments)
+    targets_BL, frames_B, labels_B = labels
     if _cuda_library.serves(encoded_BTJ):
         joints = BatchJoint(encoded_BTJ, predicted_BUJ, weight_WJ, bias_W, labels, activation, dropout, seeds_B)
         return *joints.losses(options), labels.frames_B.new_empty(0), labels.frames_B.new_empty(len(frames_B), 2)
@@ -238,31 +235,23 @@ def _(encoded_BTJ: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     )
 
 
-@torch.library.custom_op("transducer::joint_gradients", mutates_args=())
+@torch.library.custom_op(
+    "transducer::joint_gradients",
+    mutates_args=(),
+    schema=f"({JOINT}, {DROPOUT}, Tensor scale_B, Tensor lattices, Tensor cells, Tensor sizes_B2) -> "
+    "(Tensor, Tensor, Tensor, Tensor)",
+)
 def _joint_gradients_op(
-    encoded_BTJ: Tensor,
-    predicted_BUJ: Tensor,
-    weight_WJ: Tensor,
-    bias_W: Tensor,
-    targets_BL: Tensor,
-    frames_B: Tensor,
-    labels_B: Tensor,
-    numbers: list[float],
-    activation: str,
-    dropout: float,
-    seeds_B: Tensor,
-    scale_B: Tensor,
-    lattices: Tensor,
-    cells: Tensor,
-    sizes_B2: Tensor,
+    encoded_BTJ: Tensor, predicted_BUJ: Tensor, weight_WJ: Tensor, bias_W: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the sum of the losses times `scale_B` with respect to the first four."""
-    options = TransducerLossOptions.of(numbers)
-    given = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
+    labels, options, (activation, dropout, seeds_B, scale_B, lattices, cells, sizes_B2) = taken(arguments)
+    targets_BL, frames_B, labels_B = labels
+    inputs = (encoded_BTJ, predicted_BUJ, weight_WJ, bias_W)
     wide = torch.promote_types(encoded_BTJ.dtype, torch.float32)
-    sums = [torch.zeros(x.shape, dtype=wide, device=x.device) for x in given]
+    sums = [torch.zeros(x.shape, dtype=wide, device=x.device) for x in inputs]
     if _cuda_library.serves(encoded_BTJ):
-        joints = BatchJoint(*given, TransducerTargets(targets_BL, frames_B, labels_B), activation, dropout, seeds_B)
+        joints = BatchJoint(*inputs, labels, activation, dropout, seeds_B)
         joints.backward(options, lattices, scale_B.contiguous(), Gradients(*sums))
         encoded, predicted, weight, bias = (x.to(encoded_BTJ.dtype) for x in sums)
         return encoded, predicted, weight, bias
@@ -286,17 +275,15 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, ctx.numbers, ctx.activation, ctx.dropout, seeds_B = inputs
-    ctx.save_for_backward(*tensors, seeds_B, *output[1:])
+    ctx.settings = inputs[7:14]
+    ctx.save_for_backward(*inputs[:7], inputs[14], *output[1:])
     ctx.mark_non_differentiable(*output[1:])
 
 
 def _backward(ctx: Any, scale_B: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
     *tensors, seeds_B, lattices, cells, sizes_B2 = ctx.saved_tensors
-    gradients = _joint_gradients_op(
-        *tensors, ctx.numbers, ctx.activation, ctx.dropout, seeds_B, scale_B, lattices, cells, sizes_B2
-    )
-    return *gradients, *(None,) * 7
+    gradients = _joint_gradients_op(*tensors, *ctx.settings, seeds_B, scale_B, lattices, cells, sizes_B2)
+    return *gradients, *(None,) * 11
 
 
 _joint_losses_op.register_autograd(_backward, setup_context=_save)

@@ -21,7 +21,7 @@ from ctc.inputs import integer_tensor
 from ctc.loss.memory import check_no_overlap, gradient_like, readable
 from fastconformer.transducer._library import warn_slow
 from fastconformer.transducer.loss import _cuda_library, _loss_library
-from fastconformer.transducer.loss._loss_library import TransducerLossOptions, TransducerTargets
+from fastconformer.transducer.loss._loss_library import GIVEN, TransducerLossOptions, TransducerTargets, given, taken
 from fastconformer.transducer.loss.plain_losses import plain_losses
 
 Lengths = Tensor | Sequence[int]
@@ -116,7 +116,7 @@ def _loss(
             check_no_overlap(logits_BTUW)
             logits_BTUW = readable(logits_BTUW)
         wants_gradient = torch.is_grad_enabled() and logits_BTUW.requires_grad
-        losses_B, _ = _losses_op(logits_BTUW, *labels, options.numbers, wants_gradient, in_place)
+        losses_B, _ = _losses_op(logits_BTUW, *given(labels, options), wants_gradient, in_place)
     else:
         if not torch.compiler.is_compiling() and logits_BTUW.is_cpu:
             _loss_library.check(logits_BTUW.shape, labels, options)
@@ -183,11 +183,11 @@ def checked_labels(
         if values_B.shape != (batch,):
             raise ValueError(f"{name}: expected one for each of {batch} utterances, found {list(values_B.shape)}")
         lengths.append(values_B.to(torch.int64))
-    given = TransducerTargets(targets_BL.to(torch.int64), *lengths)
+    labels = TransducerTargets(targets_BL.to(torch.int64), *lengths)
     is_on_device = not like.is_cpu or _cuda_library.serves(like)
-    if is_on_device and not torch.compiler.is_compiling() and all(x.is_cpu for x in given):
-        _loss_library.check(shape, given, options)
-    return TransducerTargets(*(x.to(like.device).contiguous() for x in given))
+    if is_on_device and not torch.compiler.is_compiling() and all(x.is_cpu for x in labels):
+        _loss_library.check(shape, labels, options)
+    return TransducerTargets(*(x.to(like.device).contiguous() for x in labels))
 
 
 def _kernels(tensor: Tensor) -> ModuleType:
@@ -198,19 +198,14 @@ def _kernels(tensor: Tensor) -> ModuleType:
 # What `torch.compile` sees of the losses: an operator each for the loss and for its gradient.
 
 
-@torch.library.custom_op("transducer::losses", mutates_args=())
-def _losses_op(
-    logits_BTUW: Tensor,
-    targets_BL: Tensor,
-    frames_B: Tensor,
-    labels_B: Tensor,
-    numbers: list[float],
-    wants_gradient: bool,
-    in_place: bool,
-) -> tuple[Tensor, Tensor]:
+@torch.library.custom_op(
+    "transducer::losses",
+    mutates_args=(),
+    schema=f"(Tensor logits_BTUW, {GIVEN}, bool wants_gradient, bool in_place) -> (Tensor, Tensor)",
+)
+def _losses_op(logits_BTUW: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
     """The losses, float64 [B], and the lattices that the gradient is made of."""
-    options = TransducerLossOptions.of(numbers)
-    labels = TransducerTargets(targets_BL, frames_B, labels_B)
+    labels, options, (wants_gradient, _) = taken(arguments)
     kernels = _kernels(logits_BTUW)
     found: tuple[Tensor, Tensor] = kernels.losses(readable(logits_BTUW), labels, options, wants_gradient=wants_gradient)
     return found
@@ -223,22 +218,15 @@ def _(logits_BTUW: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     return losses_B, logits_BTUW.new_empty(size, dtype=torch.uint8)
 
 
-@torch.library.custom_op("transducer::gradient", mutates_args=())
-def _gradient_op(
-    logits_BTUW: Tensor,
-    targets_BL: Tensor,
-    frames_B: Tensor,
-    labels_B: Tensor,
-    numbers: list[float],
-    scale_B: Tensor,
-    lattices: Tensor,
-) -> Tensor:
+@torch.library.custom_op(
+    "transducer::gradient",
+    mutates_args=(),
+    schema=f"(Tensor logits_BTUW, {GIVEN}, Tensor scale_B, Tensor lattices) -> Tensor",
+)
+def _gradient_op(logits_BTUW: Tensor, *arguments: Any) -> Tensor:
     """The gradient of the sum of the losses times `scale_B`."""
     gradient_BTUW = gradient_like(logits_BTUW)
-    options = TransducerLossOptions.of(numbers)
-    labels = TransducerTargets(targets_BL, frames_B, labels_B)
-    logits_BTUW = readable(logits_BTUW)
-    _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, gradient_BTUW)
+    _write_gradient(readable(logits_BTUW), gradient_BTUW, arguments)
     return gradient_BTUW
 
 
@@ -247,36 +235,35 @@ def _(logits_BTUW: Tensor, *_: Any) -> Tensor:
     return gradient_like(logits_BTUW)
 
 
-@torch.library.custom_op("transducer::gradient_", mutates_args=("logits_BTUW",))
-def _gradient_in_place_op(
-    logits_BTUW: Tensor,
-    targets_BL: Tensor,
-    frames_B: Tensor,
-    labels_B: Tensor,
-    numbers: list[float],
-    scale_B: Tensor,
-    lattices: Tensor,
-) -> None:
+@torch.library.custom_op(
+    "transducer::gradient_",
+    mutates_args=("logits_BTUW",),
+    schema=f"(Tensor(a!) logits_BTUW, {GIVEN}, Tensor scale_B, Tensor lattices) -> ()",
+)
+def _gradient_in_place_op(logits_BTUW: Tensor, *arguments: Any) -> None:
     """The same, over the logits."""
-    options = TransducerLossOptions.of(numbers)
-    labels = TransducerTargets(targets_BL, frames_B, labels_B)
-    _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, logits_BTUW)
+    _write_gradient(logits_BTUW, logits_BTUW, arguments)
+
+
+def _write_gradient(logits_BTUW: Tensor, out_BTUW: Tensor, arguments: Sequence[Any]) -> None:
+    labels, options, (scale_B, lattices) = taken(arguments)
+    _kernels(logits_BTUW).gradient(logits_BTUW, labels, options, scale_B.contiguous(), lattices, out_BTUW)
 
 
 def _save_for_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, ctx.numbers, _, ctx.in_place = inputs
-    ctx.save_for_backward(*tensors, output[1])
+    ctx.options, ctx.in_place = inputs[4:9], inputs[10]
+    ctx.save_for_backward(*inputs[:4], output[1])
     ctx.mark_non_differentiable(output[1])
 
 
 def _losses_backward(ctx: Any, scale_B: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     logits_BTUW, *labels, lattices = ctx.saved_tensors
-    arguments = (logits_BTUW, *labels, ctx.numbers, scale_B, lattices)
+    arguments = (*labels, *ctx.options, scale_B, lattices)
     if not ctx.in_place:
-        return _gradient_op(*arguments), *(None,) * 6
+        return _gradient_op(logits_BTUW, *arguments), *(None,) * 10
     logits_BTUW = logits_BTUW.detach()
-    _gradient_in_place_op(logits_BTUW, *arguments[1:])
-    return logits_BTUW, *(None,) * 6
+    _gradient_in_place_op(logits_BTUW, *arguments)
+    return logits_BTUW, *(None,) * 10
 
 
 _losses_op.register_autograd(_losses_backward, setup_context=_save_for_gradient)

@@ -5,7 +5,6 @@ What a clip is depends on the configuration, the clip and the epoch alone: not o
 Shapes: B clips, L symbols, T frames, N samples, M mel bins.
 """
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from torch.utils.data import Dataset
 from common.data.loading import Failure, SpeechDataset, batch_loader, made_of, together
 from common.data.manifest import ManifestError, Utterance, Utterances, read_sources
 from common.features import LogMel
+from common.files.atomic import written_whole
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from common.runs.seeds import mixed
@@ -266,11 +266,8 @@ def read_tensor(path: Path, *, made_by: str = "fastpitch.prepare") -> Tensor:
 
 def write_tensor(path: Path, tensor: Tensor) -> None:
     """Writes it whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with unfinished.open("wb") as file:  # by its name, torch would write that into it
+    with written_whole(path, is_flushed=False) as file:  # by its name, torch would write that into it
         torch.save(tensor, file)
-    unfinished.replace(path)
 
 
 def _found(tensor: Tensor) -> str:

@@ -13,10 +13,12 @@ from common.devices.distributed import World
 from common.files.atomic import write_text
 from common.files.json_text import parsed
 from fastpitch.acoustic.config import DEVIATION_HZ, MEAN_HZ, Config
+from fastpitch.acoustic.pitch import pitch_statistics
 from fastpitch.acoustic.training.data import PITCH_FOLDER, Clip, ClipDataset
 
 SETTINGS = "settings.json"
 RANGE = 0.01, 0.99  # of the voiced frames: what is beyond is rare, or an octave that was mistaken
+FEWEST = 100  # voiced frames of a speaker, who else has the pitch of all
 CLIPS = 256  # that statistics are measured on: two minutes of speech are enough for a tenth of a semitone
 
 
@@ -65,43 +67,33 @@ class MeasuredPitch(NamedTuple):
 
 def measured(dataset: ClipDataset, world: World) -> MeasuredPitch:
     """Pitch statistics of a data set, of some clips of every speaker; all processes share the work."""
-    chosen = _chosen(dataset)
-    sums = {}
-    for index in chosen[world.rank :: world.size]:
+    own = {}
+    for index in _chosen(dataset)[world.rank :: world.size]:
         clip = dataset.item(index, 0)
         if isinstance(clip, Clip):
-            voiced = clip.pitch_T[clip.pitch_T > 0].double().numpy()
-            sums[index] = (clip.speaker, voiced, len(voiced), voiced.sum(), np.square(voiced).sum())
-    everyones: dict[int, tuple[int, np.ndarray, int, float, float]] = {}
-    for of_rank in world.gather(sums):
-        everyones |= of_rank
+            own[index] = clip.speaker, clip.pitch_T[clip.pitch_T > 0].double().numpy()
+    everyones = {index: voiced for of_rank in world.gather(own) for index, voiced in of_rank.items()}
     speakers = dataset.cfg.model.speakers
-    table = np.zeros((speakers, 3))
     heard: list[list[np.ndarray]] = [[] for _ in range(speakers)]
     for index in sorted(everyones):  # in one order, whatever the number of processes
-        speaker, voiced, *values = everyones[index]
-        table[speaker] += values
-        heard[speaker].append(voiced)
-    mean, deviation, frames = _statistics(table.sum(axis=0))
-    if frames < 2:
+        heard[everyones[index][0]].append(everyones[index][1])
+    of_all = [voiced for of_speaker in heard for voiced in of_speaker]
+    if sum(map(len, of_all)) < 2:
         usual = (MEAN_HZ - 2 * DEVIATION_HZ, MEAN_HZ + 2 * DEVIATION_HZ)
         told = "pitch: no voiced frames to measure; mean and deviation of LJSpeech"
         return MeasuredPitch((MEAN_HZ,), (DEVIATION_HZ,), (usual,) * speakers, told)
-    each = [_statistics(row) for row in table]
-    each = [(m, d, n) if n > 100 else (mean, deviation, n) for m, d, n in each]
-    everyone = np.concatenate([voiced for own in heard for voiced in own])
-    of_each = (np.concatenate(own) if n > 100 else everyone for own, (_, _, n) in zip(heard, each, strict=True))
-    ranges = tuple((float(low), float(high)) for low, high in (np.quantile(voiced, RANGE) for voiced in of_each))
+    each = [of_speaker if sum(map(len, of_speaker)) > FEWEST else of_all for of_speaker in heard]
+    (mean, deviation, low, high), *found = map(_statistics, (of_all, *each))
     told = f"pitch of {len(everyones)} clips: mean {mean:.1f} Hz, deviation {deviation:.1f} Hz"
-    told += ", {:.0f} to {:.0f} Hz".format(*np.quantile(everyone, RANGE))
-    told += f", of {speakers} speakers each its own" if speakers > 1 else ""
-    return MeasuredPitch(tuple(m for m, _, _ in each), tuple(d for _, d, _ in each), ranges, told)
+    told += f", {low:.0f} to {high:.0f} Hz" + (f", of {speakers} speakers each its own" if speakers > 1 else "")
+    means, deviations, lowest, highest = zip(*found, strict=True)
+    return MeasuredPitch(means, deviations, tuple(zip(lowest, highest, strict=True)), told)
 
 
-def _statistics(row: np.ndarray) -> tuple[float, float, int]:
-    count, total, squares = row
-    mean = total / max(1, count)
-    return float(mean), float(max(1.0, squares / max(1, count) - mean**2) ** 0.5), int(count)
+def _statistics(voiced: list[np.ndarray]) -> tuple[float, float, float, float]:
+    """Mean, deviation, and the ends of the range."""
+    found, (low, high) = pitch_statistics(voiced), np.quantile(np.concatenate(voiced), RANGE)
+    return float(found.mean), max(1.0, found.std), float(low), float(high)
 
 
 def _chosen(dataset: ClipDataset) -> list[int]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from common.config import ConfigError
 from common.data.manifest import Utterances
@@ -151,9 +152,14 @@ class Run:
             weights = checkpoint.widened(start.ema or start.weights)
             theirs, ours = (TextProcessor(text).symbols for text in (start.config.text, self.cfg.text))
         if theirs != ours:
-            own = self.model.symbols.weight.detach().cpu()
-            weights["symbols.weight"], kept = embeddings_of_shared_symbols(weights["symbols.weight"], theirs, own, ours)
+            own = F.pad(self.model.symbols.weight.detach().cpu(), (0, 1))
+            learned_S = weights.get("symbols_learned", torch.ones(len(theirs)))
+            found = torch.column_stack([weights["symbols.weight"], learned_S])
+            found, kept = embeddings_of_shared_symbols(found, theirs, own, ours)
+            weights["symbols.weight"], weights["symbols_learned"] = found[:, :-1], found[:, -1]
             directory.log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
+        if "symbols.weight" not in weights or weights["symbols.weight"].shape != self.model.symbols.weight.shape:
+            weights.pop("symbols_learned", None)  # their embeddings are not taken
         if self.cfg.trained == "refiner" and (absent := self._not_of_refiner(weights)):
             told = f'{len(absent)} weights that trained = "refiner" leaves as they are, {absent[0]} the first of them'
             raise CheckpointError(f"{path}: does not have, in the shape that model describes, {told}")
@@ -164,7 +170,7 @@ class Run:
 
     def _not_of_refiner(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Names of this model's weights, but those of its refiner, that are not among `weights` in their shape."""
-        others = "refiner.", "pitch_range"  # the latter is not in checkpoints of before
+        others = "refiner.", "pitch_range", "symbols_learned"  # the latter two are not in checkpoints of before
         own = ((name, w.shape) for name, w in self.model.state_dict().items() if not name.startswith(others))
         return [name for name, shape in own if name not in weights or weights[name].shape != shape]
 

@@ -131,6 +131,8 @@ def shortened(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
-def described(character: str) -> str:
-    """How messages name a character: '你' (CJK UNIFIED IDEOGRAPH-4F60)."""
-    return f"{character!r} ({unicodedata.name(character, f'U+{ord(character):04X}')})"
+def described(symbol: str) -> str:
+    """How messages name a symbol; a character with its name: '你' (CJK UNIFIED IDEOGRAPH-4F60)."""
+    if len(symbol) != 1:
+        return repr(symbol)
+    return f"{symbol!r} ({unicodedata.name(symbol, f'U+{ord(symbol):04X}')})"

@@ -11,7 +11,9 @@ Shapes: B utterances, M mel bins, T frames, C channels, L samples at the rate of
 import torch
 from torch import Tensor, nn
 
-from common.convolution import FusedConvolution, Lengths, native, workspace
+from common.convolution import native
+from common.convolution.native import workspace
+from common.convolution.operator import FusedConvolution, Lengths
 from common.lengths import inside
 from fastpitch.vocoders.networks.hifigan import LAST_SLOPE, SLOPE, HifiganGenerator, MeanOfBlocks, ResBlock
 

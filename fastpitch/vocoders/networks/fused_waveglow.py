@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import FusedConvolution, Lengths, workspace
+from common.convolution.native import workspace
+from common.convolution.operator import FusedConvolution, Lengths
 from common.lengths import inside
 from fastpitch.vocoders.networks.waveglow import CouplingNetwork, Waveglow
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import FusedConvolution, Lengths, library, native, prepare
+from common.convolution import library, native
+from common.convolution.operator import FusedConvolution, Lengths, prepare
 from ctc.native import find_compiler
 from tests import sanitized
 

@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from common.convolution import FusedConvolution, Lengths, native, prepare
+from common.convolution import native
 from common.convolution.algorithms import overlap_save
+from common.convolution.operator import FusedConvolution, Lengths, prepare
 from tests.common.convolution.test_native import BYTES, largest_error
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")

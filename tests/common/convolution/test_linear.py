@@ -5,7 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from common.convolution import Linear, linear, native, pack_linear, products, unpack_linear
+from common.convolution import linear, native, products
+from common.convolution.linear import Linear, pack_linear, unpack_linear
 from common.devices.precision import cast_for_inference
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import WinogradConvolution, products
+from common.convolution import products
+from common.convolution.winograd import WinogradConvolution
 
 
 @pytest.mark.parametrize("has_fast_products", [True, False])

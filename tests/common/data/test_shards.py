@@ -253,7 +253,7 @@ def test_tarred_sets_of_nemo(tmp_path, layout):
     rows = [[{"audio_filepath": f"s{n}_{i}.flac", "duration": 0.1, "text": f"{n} {i}", "shard_id": n} for i in range(3)]
             for n in range(2)]  # fmt: skip
     more = {"duration": 0.1, "shard_id": 0}
-    rows[0] += [more | {"audio_filepath": "long-sub1.flac", "offset": 0.05, "text": "p1"},
+    rows[0] += [more | {"audio_filepath": "long-sub1.flac", "offset": 0.05, "text": "p1", "source_lang": "de"},
                 more | {"audio_filepath": "long-sub2.flac", "offset": 0.2, "text": "p2"},
                 more | {"audio_filepath": "gone.flac", "text": "no", "_skipme": "noise"}]  # fmt: skip
     for n in range(2):
@@ -271,6 +271,7 @@ def test_tarred_sets_of_nemo(tmp_path, layout):
         sources = [tmp_path] if layout == "folder" else [path, tmp_path / "audio__OP_0..1_CL_.tar"]
     found, problems = indexed(*sources)
     assert problems == []
+    assert {u.text: dict(u.wanted).get("source_lang") for u in found if u.wanted} == {"p1": "de"}
     assert sorted(u.text for u in found) == sorted(["0 0", "0 1", "0 2", "1 0", "1 1", "1 2", "p1", "p2"])
     piece = next(u for u in found if u.text == "p2")
     assert SpeechDataset([piece])[0].samples.tolist() == waveform.read(

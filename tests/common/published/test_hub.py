@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tarfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -79,7 +80,7 @@ class Hub(BaseHTTPRequestHandler):
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
     Hub.models, Hub.asked = {}, []
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -191,3 +192,19 @@ def test_a_folder_of_that_name_is_the_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "owner" / "model").mkdir(parents=True)
     assert hub.located("owner/model") == Path("owner/model")
+
+
+def test_a_model_lies_in_an_archive_a_folder_or_a_file_whatever_it_is_named_by(tmp_path):
+    for name in ("unpacked/model_config.yaml", "theirs/config.json", "theirs/model.safetensors", "ours/best.pt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with tarfile.open(tmp_path / "packed", "w") as tar:
+        tar.add(tmp_path / "unpacked", "unpacked")
+    forms = {
+        "packed": "archive", "gone.nemo": "archive", "unpacked": "archive", "unpacked/model_config.yaml": "archive",
+        "theirs": "folder", "ours": "folder", "ours/best.pt": "file", "gone.pt": "file",
+    }  # fmt: skip
+    for name, form in forms.items():
+        assert hub.stored(tmp_path / name) == (tmp_path / name, form)
+    for name in ("config.json", "model.safetensors"):
+        assert hub.stored(tmp_path / "theirs" / name) == (tmp_path / "theirs", "folder")

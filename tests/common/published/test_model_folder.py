@@ -10,13 +10,13 @@ from common.published.model_folder import of_file, read_json, read_weights
 from common.runs.checkpoint import CheckpointError
 
 
-def test_weights_are_read_from_one_file_or_several(tmp_path):
-    save_file({"a": torch.ones(2)}, tmp_path / "one.safetensors")
-    save_file({"b": torch.zeros(3)}, tmp_path / "two.safetensors")
-    index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+@pytest.mark.parametrize(("name", "save"), [("model.safetensors", save_file), ("pytorch_model.bin", torch.save)])
+def test_weights_are_read_from_one_file_or_several(tmp_path, name, save):
+    save({"a": torch.ones(2)}, tmp_path / "one")
+    save({"b": torch.zeros(3)}, tmp_path / "two")
+    (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": {"a": "one", "b": "two"}}))
     assert {name: len(w) for name, w in read_weights(tmp_path).items()} == {"a": 2, "b": 3}
-    save_file({"c": torch.ones(4)}, tmp_path / "model.safetensors")
+    save({"c": torch.ones(4)}, tmp_path / name)
     assert list(read_weights(tmp_path)) == ["c"]
 
 

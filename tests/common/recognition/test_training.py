@@ -11,7 +11,7 @@ from common.data.lists.utterances import Utterances
 from common.data.loading import AudioBatch, SpeechDataset
 from common.data.manifest import Utterance
 from common.devices.distributed import World
-from common.recognition.training import check_labels, counted, log_letters, weighted
+from common.recognition.training import WeightedBatch, check_labels, log_letters, weighted
 from common.text.language import LanguageError, Spelling
 from common.training.state import TrainingError
 
@@ -51,7 +51,7 @@ def test_each_utterance_counts_as_much_joined_as_alone():
     data.on_error = "skip"
     ((_, weights_B),) = weighted([batch], data, lambda samples_B: samples_B // 2, has_transducer=False)
     assert weights_B.tolist() == [0.5, 0.5, 0.0]  # the mean over rows is the sum over 6 utterances, divided by 6
-    assert counted(batch, weights_B) == 5
+    assert WeightedBatch(batch, weights_B).counted == 5
 
 
 def test_an_utterance_whose_labels_do_not_fit_its_frames_ends_the_run():

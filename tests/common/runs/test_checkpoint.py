@@ -276,6 +276,17 @@ def test_records_that_share_their_bytes_are_refused(tmp_path):
         checkpoint.load(tmp_path / "a.pt")
 
 
+def test_a_model_is_made_in_float32_and_without_counters_of_batches_that_its_checkpoint_lacks():
+    norm = torch.nn.BatchNorm1d(3)
+    halved = {name: w.half() for name, w in norm.state_dict().items() if "num_batches" not in name}
+    made = checkpoint.made(lambda: torch.nn.BatchNorm1d(3), halved, "x.pt")
+    assert not made.training
+    found = made.state_dict()
+    assert all(found[name].equal(w) and found[name].dtype == w.dtype for name, w in norm.state_dict().items())
+    with pytest.raises(CheckpointError, match="x.pt: describes no model that is known: .* negative"):
+        checkpoint.made(lambda: torch.nn.Linear(-1, 3), halved, "x.pt")
+
+
 def test_statistics_that_are_no_floating_point_numbers_are_refused():
     norm = torch.nn.BatchNorm1d(3)
     weights = norm.state_dict() | {"running_mean": torch.zeros(3, dtype=torch.int32)}

@@ -179,3 +179,13 @@ def test_a_network_takes_what_fits_of_a_checkpoint_and_the_log_says_what_did_not
         "left out: utterance b: no such file",
     ]
     assert torch.equal(network.state_dict()["0.bias"], weights["0.bias"])
+
+
+def test_a_job_that_goes_on_reads_the_newest_checkpoint_once(tmp_path, monkeypatch):
+    for step in (1, 2):
+        save(tmp_path, step)
+    read, load = [], checkpoint.load
+    monkeypatch.setattr(checkpoint, "load", lambda path: [load(path), read.append(path.name)][0])
+    with started(Settings(output_dir=tmp_path), "m") as directory:
+        assert directory.last_saved == 2
+    assert read == ["m_step00000002.pt"]

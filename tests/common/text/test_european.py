@@ -1,5 +1,7 @@
 """Abbreviations, units, ordinals and dates of European languages, which espeak-ng would spell."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from benchmarks.normalization import CODES, READERS, misread, phrases
@@ -89,13 +91,16 @@ SAID = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("language", "written", "said"), [(name, *case) for name, table in SAID.items() for case in table.items()]
-)
-def test_what_is_written_short_is_put_in_words(language, written, said):
-    found = european_tokens(written, language)
-    assert "".join(token.written for token in found) == written
-    assert "".join(token.written if token.spoken is None else token.spoken for token in found) == said
+def said_in(code: str, table: Iterable[str]) -> dict[str, str]:
+    """What is said of each, of which no character is lost."""
+    found = {written: european_tokens(written, code) for written in table}
+    assert ["".join(token.written for token in tokens) for tokens in found.values()] == list(found)
+    return {written: "".join(t.written if t.spoken is None else t.spoken for t in found[written]) for written in found}
+
+
+@pytest.mark.parametrize("language", SAID)
+def test_what_is_written_short_is_put_in_words(language):
+    assert said_in(language, SAID[language]) == SAID[language]
 
 
 def test_languages_without_a_table_are_left_to_espeak():
@@ -123,13 +128,38 @@ AGREEING = {
 }
 
 
+@pytest.mark.parametrize("code", AGREEING)
+def test_a_number_agrees_with_what_it_counts(code: str) -> None:
+    table = dict(case.split("=>") for case in AGREEING[code].split("|"))
+    assert {written: said.strip() for written, said in said_in(code, table).items()} == table
+
+
 @pytest.mark.parametrize(
-    ("code", "written", "said"), [(code, *case.split("=>")) for code in AGREEING for case in AGREEING[code].split("|")]
+    ("code", "before", "text", "said"),
+    [
+        ("es", "El 3 de feb. 2024", "El 3 feb. 2024", "El 3 de febrero de 2024"),
+        ("es", "El 3 de feb. y", "El 3 de feb. 2024", "El 3 de febrero de 2024"),
+        ("de", "1 ist da", "1 Frau, mit 1 Frau", "eine Frau, mit einer Frau"),
+        ("de", "am 2.1.", "um 2.1 %", "um 2.1 Prozent"),
+    ],
 )
-def test_a_number_agrees_with_what_it_counts(code: str, written: str, said: str) -> None:
-    found = european_tokens(written, code)
-    assert "".join(token.written for token in found) == written
-    assert "".join(token.written if token.spoken is None else token.spoken for token in found).strip() == said
+def test_what_was_read_before_changes_nothing(code: str, before: str, text: str, said: str) -> None:
+    european_tokens(before, code)
+    assert (
+        "".join(token.written if token.spoken is None else token.spoken for token in european_tokens(text, code))
+        == said
+    )
+
+
+@pytest.mark.parametrize("language", CODES)
+def test_a_memory_of_matches_tells_what_no_memory_tells(language: str) -> None:
+    texts = [case.written for case in phrases(language)[::7]]
+    known = language_of(CODES[language])
+    assert known
+    remembered = [european_tokens(text, known.code) for text in texts]
+    for text, found in zip(texts, remembered, strict=True):
+        known.memory.clear()
+        assert european_tokens(text, known.code) == found
 
 
 @pytest.mark.parametrize("language", [*CODES, "mandarin"])

@@ -79,16 +79,11 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("printed", "said"), [case for table in CASES.values() for case in table.items()], ids=lambda text: text[:40]
-)
-def test_printed_text_becomes_what_is_said(printed, said):
-    assert spoken_english(printed, keep=KEEP) == said
-
-
-def test_what_is_said_stays_as_it_is():
-    for said in (said for table in CASES.values() for said in table.values() if said.isascii()):
-        assert spoken_english(said, keep=KEEP) == said
+@pytest.mark.parametrize("table", CASES.values(), ids=CASES)
+def test_printed_text_becomes_what_is_said_and_that_stays_as_it_is(table):
+    assert {printed: spoken_english(printed, keep=KEEP) for printed in table} == table
+    said = [said for said in table.values() if said.isascii()]
+    assert [spoken_english(each, keep=KEEP) for each in said] == said
 
 
 def test_words_of_letters_that_are_elements_are_no_formulae_and_elided_words_are_not_spelled():

@@ -32,14 +32,15 @@ def with_memory(monkeypatch, module, samples: int, *, by=torch.OutOfMemoryError)
     """A device that has memory for batches of so many samples; the shapes that were tried."""
     tried, whole = [], module.update
 
-    def update(run, batch, *weights):
-        audio_BN = (batch[0] if isinstance(batch, list) else batch).audio_BN
+    def update(run, batch):
+        first = batch[0] if isinstance(batch, list) else batch
+        audio_BN = getattr(first, "audio", first).audio_BN  # of some with weights
         if not audio_BN.numel():  # frames in place of samples, which are kept in memory
             audio_BN = torch.zeros(len(batch.ids), int(batch.frames_B.max()) * run.cfg.features.hop_samples)
         tried.append(tuple(audio_BN.shape))
         if audio_BN.numel() > samples:
             raise by("CUDA out of memory. [enforce fail] can't allocate memory")
-        return whole(run, batch, *weights)
+        return whole(run, batch)
 
     monkeypatch.setattr(module, "update", update)
     return tried

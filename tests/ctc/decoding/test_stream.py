@@ -11,13 +11,6 @@ from ctc.decoding import stream as stream_module
 from tests.ctc.decoding.test_beam import logits, word_scorer
 
 
-@pytest.fixture(params=["native", "Python"], autouse=True)
-def with_or_without_the_library(request, monkeypatch):
-    if request.param == "Python":
-        monkeypatch.setattr(stream_module._native, "load", lambda: None)
-        monkeypatch.setattr(stream_module._library, "warn_slow", lambda what: None)
-
-
 @pytest.mark.parametrize("with_scorer", [False, True])
 @pytest.mark.parametrize("chunk", [1, 4, 30])
 def test_chunks_find_what_the_whole_finds(chunk, with_scorer):
@@ -61,10 +54,8 @@ def test_a_stream_ends_where_its_scores_are_no_numbers():
     assert stream.hypotheses() == []
 
 
-def test_a_stream_takes_the_same_memory_however_long_it_is(with_or_without_the_library):
+def test_a_stream_takes_the_same_memory_however_long_it_is():
     stream = ctc.BeamStream(5, options=ctc.BeamOptions(beam=4))
-    if stream.memory == 0:
-        pytest.skip("without the library all frames are kept")
     address, memory = stream.stream_state.ctypes.data, stream.memory
     frames = torch.full((4000, 5), -4.0)
     frames[torch.arange(4000), torch.arange(4000) % 40 // 10] = 0.0
@@ -111,7 +102,7 @@ def test_labels_settle_one_after_the_other_and_are_those_of_the_whole(sizes, wit
         sums = [float(entropy_S[a:b].sum()) for a, b in zip(start, end, strict=True)]
         assert entropies == pytest.approx(sums, abs=1e-4)
         settled_labels, all_labels = settled_labels + count, all_labels + len(labels)
-    assert settled_labels > all_labels / 5 or stream.memory == 0  # random paths differ for long
+    assert settled_labels > all_labels / 5  # random paths differ for long
 
 
 @pytest.mark.parametrize("frames", [8, 20])
@@ -119,8 +110,6 @@ def test_where_there_is_no_room_the_most_probable_path_settles_labels_wherever_f
     log_probs_SV = (0.3 * torch.randn(400, 5, generator=torch.Generator().manual_seed(1))).log_softmax(1)
     options = ctc.BeamOptions(beam=20, token_log_prob=-math.inf, beam_log_prob=-math.inf)
     streams = [ctc.BeamStream(5, blank=4, options=options, frames=frames) for _ in range(3)]
-    if streams[0].memory == 0:
-        pytest.skip("without the library all frames are kept")
     found = [settled(s, log_probs_SV, sizes)[0] for s, sizes in zip(streams, ([1], [400], [30, 2]), strict=True)]
     assert found[0] == found[1] == found[2]
     assert len(found[0][0]) > 50
@@ -133,8 +122,6 @@ def test_every_hypothesis_has_its_frames_where_there_was_no_room():
     for seed in range(20):
         log_probs_SV = (4 * torch.randn(91, 2, generator=torch.Generator().manual_seed(seed))).log_softmax(1)
         streams = [ctc.BeamStream(2, options=options, frames=8) for _ in range(2)]
-        if streams[0].memory == 0:
-            pytest.skip("without the library all frames are kept")
         streams[0].settle(log_probs_SV)
         for frame in log_probs_SV.split(1):
             streams[1].settle(frame)
@@ -172,3 +159,10 @@ def test_a_copy_goes_on_by_itself():
 def test_wrong_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_without_the_library_there_are_none(monkeypatch):
+    monkeypatch.setattr(stream_module._native, "load", lambda: None)
+    assert not ctc.BeamStream.is_available()
+    with pytest.raises(ValueError, match="BeamStream: it needs the native library; `python -m ctc.build` makes it"):
+        ctc.BeamStream(5)

@@ -38,5 +38,6 @@ def test_what_does_not_fit_is_refused():
     bits = np.zeros(100, np.uint8)
     for values, width in (([4], 2), ([-1], 8), ([1], 0), ([1], 58)):
         numbers = np.array(values, np.int64)
-        assert library.ctc_pack(numbers.ctypes.data, 1, width, bits.ctypes.data) != 0
+        with pytest.raises(RuntimeError, match="ctc_pack of the native library answered with status 1"):
+            library.ctc_pack(numbers.ctypes.data, 1, width, bits.ctypes.data)
     assert library.ctc_packed_bytes(-1, 8) == library.ctc_packed_bytes(1, 0) == library.ctc_packed_bytes(1, 58) == 0

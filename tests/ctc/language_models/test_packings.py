@@ -35,7 +35,8 @@ def test_models_are_packed_by_their_names_and_unpacked_by_their_first_bytes(arpa
         assert ctc.read_arpa(arpa.with_name(name)).vocabulary == whole.vocabulary
     arpa.with_name(f"plain{suffix}").write_bytes(arpa.read_bytes())
     assert ctc.read_model(arpa.with_name(f"plain{suffix}")).vocabulary == whole.vocabulary
-    for damaged in (packed[:-9], packed[:30], PACKED[suffix](bytes(1 << 26))):
+    flipped = packed[:20] + b"\xff" * 8 + packed[28:]
+    for damaged in (packed[:-9], packed[:30], flipped, b"text", PACKED[suffix](bytes(1 << 26))):
         arpa.with_name(f"z{suffix}").write_bytes(damaged)
         with pytest.raises(ArpaError, match=rf"z{suffix}: expected a whole {suffix} file, found a damaged one"):
             ctc.read_arpa(arpa.with_name(f"z{suffix}"))

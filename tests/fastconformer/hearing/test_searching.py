@@ -13,6 +13,7 @@ import fastconformer
 from common.config import ConfigError
 from common.recognition.decoding import CTCDecoder, DecodingOptions
 from ctc.ngram import estimate
+from fastconformer.hearing.searching import decode_parts
 from fastconformer.recognizer import Recognizer
 from fastconformer.transducer import beam, decoder
 from tests.fastconformer.checkpoints import archives
@@ -124,12 +125,10 @@ def test_transcripts_have_alternatives_and_words_of_their_own(asr):
 def test_a_recording_in_parts_is_searched_as_a_whole(asr, encoded):
     decoder = asr.decoder(DecodingOptions(beam=4, thorough=True), head="ctc")
     encoded_BSC, frames_B = encoded
-    kept = decoder.start(2)
-    for part_BSC in encoded_BSC.split(5, dim=1):
-        counts = [max(0, min(part_BSC.shape[1], int(n) - kept.frames[b])) for b, n in enumerate(frames_B)]
-        decoder(part_BSC, counts, progress=kept)
-    assert decoder.end(kept) == asr.decode(encoded_BSC, frames_B, decoder=decoder)
-    assert [one.tokens for one in decoder.end(decoder.start(2))] == [[], []]
+    rows = [row_SC[: int(n)] for row_SC, n in zip(encoded_BSC, frames_B, strict=True)]
+    found = [decode_parts(row_SC.split(5), None, decoder, asr.pieces) for row_SC in rows]
+    assert found == asr.decode(encoded_BSC, frames_B, decoder=decoder)
+    assert decode_parts([], None, decoder, asr.pieces).tokens == []
 
 
 def test_a_search_by_ctc_is_thorough_only_if_asked_for(asr):

@@ -17,7 +17,6 @@ from fastconformer.transducer import beam as beam_module
 from fastconformer.transducer._beam_library import beam_functions
 from fastconformer.transducer.beam import BeamCandidate, BeamSearch, TransducerBeamOptions
 from fastconformer.transducer.decoder import Decoder
-from fastconformer.transducer.loss.losses import rnnt_loss
 from fastconformer.transducer.weights import DecoderWeights, arrays_of
 from tests.fastconformer import golden
 
@@ -196,28 +195,10 @@ def test_a_beam_that_takes_too_much_is_refused_before_it_is_searched(change, tol
         ctc.BeamOptions(beam=2**31)
 
 
-def test_the_score_of_rnnt_is_minus_its_loss(path: str):
-    weights, encoded_BSC = tiny((), seed=5)
-    weights.output_bias[weights.blank] += 3  # so that no alignment worth counting has ten labels on a frame
-    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=100, n_best=5, drop=-math.inf))(encoded_BSC, [3])
-    for candidate in found:
-        tokens = candidate.decoded.tokens
-        own = arrays_of(weights)
-        states = [reference.predict(own.blank, reference.start_state(own), own)]
-        for token in tokens:
-            states.append(reference.predict(token, states[-1][1], own))
-        frames_SC = encoded_BSC[0].numpy()
-        logits_TUV = np.stack([[reference.joint(frame_C, h, own) for h, _ in states] for frame_C in frames_SC])
-        targets = torch.tensor([tokens], dtype=torch.int64)
-        loss = rnnt_loss(torch.from_numpy(logits_TUV[None]), targets, [3], [len(tokens)], reduction="none")
-        assert candidate.log_prob == pytest.approx(-float(loss), abs=1e-4)
-
-
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
 @pytest.mark.parametrize("scored", [False, True])
 def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...], scored: bool):
-    if beam_functions() is None:
-        pytest.skip("no compiler")
     weights = golden.random_weights(labels=20, durations=durations, layers=1, seed=3)
     weights.output_bias[weights.blank] += 2
     encoded_BSC = 1.5 * torch.randn(4, 18, 12, generator=torch.Generator().manual_seed(1))
@@ -240,43 +221,24 @@ def test_both_searches_find_the_same_with_narrow_beams(durations: tuple[int, ...
         assert len(found[b]) == min(3, len(expected))
 
 
-def same(one: list[list[BeamCandidate]], other: list[list[BeamCandidate]]) -> bool:
-    return one == other
-
-
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("name", golden.TRANSDUCERS)
 def test_an_utterance_gives_the_same_alone_in_any_batch_and_on_any_number_of_threads(name: str):
-    if beam_functions() is None:
-        pytest.skip("no compiler")
     weights, (encoded_BSC, frames_B) = golden.decoder_weights(name), golden.encoded(name)
     search = BeamSearch(weights, TransducerBeamOptions(beam=4, n_best=4))
     together = search(encoded_BSC, frames_B)
     torch.set_num_threads(2)
     try:
-        assert same(search(encoded_BSC, frames_B), together)
+        assert search(encoded_BSC, frames_B) == together
     finally:
         torch.set_num_threads(1)
     for b, own in enumerate(together):
-        assert same(search(encoded_BSC[b : b + 1, : int(frames_B[b])], frames_B[b : b + 1]), [own])
+        assert search(encoded_BSC[b : b + 1, : int(frames_B[b])], frames_B[b : b + 1]) == [own]
 
 
-def test_the_library_need_not_keep_all_prefixes_of_a_long_recording():
-    if beam_functions() is None:
-        pytest.skip("no compiler")
-    weights = golden.random_weights(labels=8, width=6, seed=2)
-    weights.output_bias[weights.blank] -= 1
-    encoded_BSC = torch.randn(1, 1500, 6, generator=torch.Generator().manual_seed(0))
-    (found,) = BeamSearch(weights, TransducerBeamOptions(beam=3, n_best=2, max_symbols=2))(encoded_BSC, [1500])
-    best = found[0].decoded
-    assert len(best.tokens) > 800
-    assert best.frames == sorted(best.frames)
-    assert all(0 < p <= 1 for p in best.confidence)
-
-
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
 def test_a_search_that_runs_out_of_room_gets_more_and_finds_the_same(durations: tuple[int, ...], monkeypatch):
-    if beam_functions() is None:
-        pytest.skip("no compiler")
     weights = golden.random_weights(labels=8, durations=durations, width=6, seed=2)
     weights.output_bias[weights.blank] -= 100
     if durations:
@@ -364,30 +326,13 @@ def unsettled(candidates: list[BeamCandidate]) -> list[BeamCandidate]:
     return [candidate._replace(settled=0) for candidate in candidates]
 
 
-@pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4), (1, 3)])
-@pytest.mark.parametrize("has_scorer", [False, True])
-def test_frames_one_by_one_have_the_best_sequences_of_brute_force(durations: tuple[int, ...], has_scorer: bool):
-    if beam_functions() is None:
-        pytest.skip("no compiler")
-    scorer = scorer_of_labels() if has_scorer else None
-    for seed in range(3):
-        weights, encoded_BSC, expected = judged(durations, seed, 10, has_scorer, 0.0)
-        _, found = in_pieces(BeamSearch(weights, WIDE), encoded_BSC[0], [1], scorer=scorer)
-        short = [candidate for candidate in found if len(candidate.decoded.tokens) <= 4]
-        assert short[0] is found[0]
-        for candidate, (score, labels) in zip(short[:8], expected, strict=False):
-            assert tuple(candidate.decoded.tokens) == labels
-            assert candidate.score == pytest.approx(score, abs=1e-5)
-
-
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
 @pytest.mark.parametrize(("scored", "internal"), [(False, 0.0), (True, 0.0), (True, 0.1)])
 @pytest.mark.parametrize("room", [0, 11])
 def test_pieces_of_any_size_give_what_all_frames_at_once_do(
     durations: tuple[int, ...], scored: bool, internal: float, room: int
 ):
-    if beam_functions() is None:
-        pytest.skip("no compiler")
     weights = golden.random_weights(labels=20, durations=durations, layers=2, seed=3)
     weights.output_weight.mul_(3)  # sure of some labels, so that sequences soon have their beginning in common
     weights.output_bias[weights.blank] += 2
@@ -412,9 +357,8 @@ def test_pieces_of_any_size_give_what_all_frames_at_once_do(
             assert len(settled) > 20
 
 
+@pytest.mark.usefixtures("native")
 def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.MonkeyPatch):
-    if beam_functions() is None:
-        pytest.skip("no compiler")
     weights = golden.random_weights(labels=20, layers=1, seed=3)
     encoded_BSC = 1.5 * torch.randn(2, 20, 12, generator=torch.Generator().manual_seed(1))
     own = ctc.ScorerOptions(unit="token")
@@ -435,9 +379,8 @@ def test_what_was_in_the_memory_before_does_not_matter(monkeypatch: pytest.Monke
     assert all(one == found[0] for one in found)
 
 
+@pytest.mark.usefixtures("native")
 def test_many_utterances_in_pieces_give_what_each_gives_alone():
-    if beam_functions() is None:
-        pytest.skip("no compiler")
     weights = golden.random_weights(labels=20, durations=(0, 1, 2), layers=1, seed=4)
     encoded_BSC = torch.randn(5, 40, 12, generator=torch.Generator().manual_seed(2))
     search = BeamSearch(weights, TransducerBeamOptions(beam=4, n_best=2))
@@ -455,9 +398,8 @@ def test_many_utterances_in_pieces_give_what_each_gives_alone():
         assert [one.score for one in found] == [one.score for one in expected]
 
 
+@pytest.mark.usefixtures("native")
 def test_a_state_has_constant_size_and_its_copy_is_one_for_frames_that_may_change():
-    if beam_functions() is None:
-        pytest.skip("no compiler")
     weights = golden.random_weights(labels=8, durations=(0, 1, 2), width=6, seed=2)
     encoded_SC = torch.randn(3000, 6, generator=torch.Generator().manual_seed(0))
     search = BeamSearch(weights, TransducerBeamOptions(beam=3))

@@ -85,14 +85,13 @@ def test_every_activation_of_the_joint_is_known(path: str, activation: str):
     assert_same(Decoder(weights)(*frames), reference.greedy(*frames, weights))
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("instruction_set", ["generic", "avx2", "avx512"])
 @pytest.mark.parametrize(("slots", "window", "window_rows"), [(1, 1, 1), (2, 4, 4), (3, 3, 30), (32, 64, 64)])
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_how_it_works_does_not_change_what_it_finds(
     durations: tuple[int, ...], slots: int, window: int, window_rows: int, instruction_set: str
 ):
-    if functions() is None:
-        pytest.skip("no compiler")
     weights, *frames = random_problem(durations=durations, layers=2)
     options = DecoderOptions(slots=slots, window=window, window_rows=window_rows, instruction_set=instruction_set)
     try:
@@ -104,10 +103,9 @@ def test_how_it_works_does_not_change_what_it_finds(
     assert found == usual, "bitwise, confidences too"
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_an_utterance_is_decoded_bitwise_the_same_alone_and_in_any_batch(durations: tuple[int, ...]):
-    if functions() is None:
-        pytest.skip("no compiler")
     weights, encoded_BSC, frames_B = random_problem(durations=durations)
     decode = Decoder(weights)
     together = decode(encoded_BSC, frames_B)
@@ -153,9 +151,8 @@ def test_frames_behind_an_utterance_have_no_effect(path: str):
     assert Decoder(weights)(encoded_BSC, frames_B) == expected
 
 
+@pytest.mark.usefixtures("native")
 def test_weights_that_change_afterwards_have_no_effect():
-    if functions() is None:
-        pytest.skip("no compiler")
     weights, *frames = random_problem()
     decode = Decoder(weights)
     expected = decode(*frames)
@@ -164,9 +161,8 @@ def test_weights_that_change_afterwards_have_no_effect():
     assert decode(*frames) == expected
 
 
+@pytest.mark.usefixtures("native")
 def test_nan_in_a_frame_names_the_utterance():
-    if functions() is None:
-        pytest.skip("no compiler")
     weights, encoded_BSC, frames_B = random_problem()
     encoded_BSC[1, 30, 3] = torch.nan
     with pytest.raises(ValueError, match="encoded: utterance 1: its frames hold NaN"):
@@ -267,10 +263,9 @@ def test_of_many_labels_none_is_passed_over(sharpness: float):
             assert ([one.tokens for one in found] == [one.tokens for one in plain]) == (weight == internal == 0)
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("durations", [(), DURATIONS])
 def test_the_internal_language_model_is_taken_off_bitwise_alike_in_every_batch(durations: tuple[int, ...]):
-    if functions() is None:
-        pytest.skip("no compiler")
     weights, encoded_BSC, frames_B = random_problem(durations=durations, layers=2, seed=5)
     decode, each = Decoder(weights, DecoderOptions(internal_weight=0.5)), scorers()
     together = decode(encoded_BSC, frames_B, scorers=each)

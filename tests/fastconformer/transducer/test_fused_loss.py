@@ -85,11 +85,10 @@ def test_losses_and_gradients_are_those_of_the_logits(path: str, durations: tupl
         torch.testing.assert_close(gradient, wanted, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
 @pytest.mark.parametrize("durations", [(), (0, 1, 2), (2, 5)])
 def test_the_native_joint_computes_what_float64_does(durations: tuple[int, ...], activation: str):
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     (encoded, predicted, weight, bias), (targets, *_) = random_problem()
     wide = tuple(x.detach().clone().requires_grad_() for x in (encoded, predicted, 4 * weight, bias))
     inputs = tuple(x.detach().float().requires_grad_() for x in wide)
@@ -104,22 +103,8 @@ def test_the_native_joint_computes_what_float64_does(durations: tuple[int, ...],
         assert (gradient - wanted).norm() <= 2e-6 * wanted.norm()
 
 
-def test_of_the_cells_that_are_skipped_little_is_missing():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
-    inputs, labels = random_problem()
-    whole, most = (
-        torch.autograd.grad(finite_sum(fused(*inputs, *labels, reduction="none", skip_below=skip_below)), inputs)
-        for skip_below in (0.0, 1e-9)
-    )
-    for gradient, wanted in zip(most, whole, strict=True):
-        assert not torch.equal(gradient, wanted)
-        assert (gradient - wanted).norm() <= 1e-6 * wanted.norm()
-
-
+@pytest.mark.usefixtures("native")
 def test_the_gradient_of_an_utterance_is_bitwise_the_same_alone_and_in_a_batch():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     (encoded_BTJ, predicted_BUJ, *layer), (targets_BL, frames_B, counts_B) = random_problem(dtype=torch.float32)
     together = fused(encoded_BTJ, predicted_BUJ, *layer, targets_BL, frames_B, counts_B, reduction="none")
     gradients = torch.autograd.grad(finite_sum(together), (encoded_BTJ, predicted_BUJ))
@@ -149,13 +134,12 @@ def read_cells(inputs: Inputs, labels: Labels, durations: tuple[int, ...], **opt
     return counts
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("sharpness", [1.0, 8.0, 16.0])
 @pytest.mark.parametrize("durations", [(), (0, 1, 2)])
 def test_cells_that_nothing_reaches_are_not_computed_and_nothing_is_missing(
     durations: tuple[int, ...], sharpness: float
 ):
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     inputs, labels = sure_problem(sharpness, durations=durations)
     whole, most = (
         fused(*inputs, *labels, durations, reduction="none", skip_below=skip_below) for skip_below in (0.0, 1e-9)
@@ -174,10 +158,9 @@ def test_cells_that_nothing_reaches_are_not_computed_and_nothing_is_missing(
         assert read_cells(inputs, labels, durations)[0] < 0.6 * all_cells[0]
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("instruction_set", ["generic", "avx2", "avx512"])
 def test_every_instruction_set_leaves_out_the_same(instruction_set: str):
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     inputs, labels = sure_problem(8.0, durations=(0, 1, 2))
     try:
         found = read_cells(inputs, labels, (0, 1, 2), instruction_set=instruction_set)
@@ -186,9 +169,8 @@ def test_every_instruction_set_leaves_out_the_same(instruction_set: str):
     assert found == read_cells(inputs, labels, (0, 1, 2), instruction_set="generic")
 
 
+@pytest.mark.usefixtures("native")
 def test_a_bad_number_spoils_its_utterance_though_every_path_jumps_over_it():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     inputs, labels = sure_problem(12.0, durations=(0, 1, 2))
     with torch.no_grad():
         inputs[3][12:] = torch.tensor([12.0, 0.0, 24.0])  # a blank takes two frames
@@ -201,18 +183,16 @@ def test_a_bad_number_spoils_its_utterance_though_every_path_jumps_over_it():
     assert encoded[1, :30].isnan().any(1).all()  # where the activation lets a gradient through
 
 
+@pytest.mark.usefixtures("native")
 def test_targets_without_a_path_cost_infinity_and_have_no_gradient():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     inputs, (targets, _, counts) = sure_problem(4.0, durations=(0, 1))
     found = fused(*inputs, targets, [59, 31], counts, (2, 4), reduction="none")
     assert found.tolist() == [torch.inf, torch.inf]
     assert not any(x.any() for x in torch.autograd.grad(found.sum(), inputs))
 
 
+@pytest.mark.usefixtures("native")
 def test_threads_and_batches_do_not_change_a_bit_of_what_is_left_out(monkeypatch: pytest.MonkeyPatch):
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     (encoded, predicted, *layer), (targets, frames, counts) = sure_problem(8.0, frames=300)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     together = fused(encoded, predicted, *layer, targets, frames, counts, reduction="none")
@@ -226,10 +206,9 @@ def test_threads_and_batches_do_not_change_a_bit_of_what_is_left_out(monkeypatch
         assert torch.equal(gradient[0], whole[1, : gradient.shape[1]])
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_dropout_is_the_same_in_loss_and_gradient(activation: str, monkeypatch: pytest.MonkeyPatch):
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     monkeypatch.setattr(fused_loss, "TILE_ROWS", 7)
     random = torch.Generator().manual_seed(1)
     shapes = ((2, 6, 5), (2, 4, 5), (7, 5), (7,))
@@ -246,9 +225,8 @@ def test_dropout_is_the_same_in_loss_and_gradient(activation: str, monkeypatch: 
     assert fused(*inputs, targets, [6, 4], [3, 2], dropout=0.4).item() != loss(*inputs).item()
 
 
+@pytest.mark.usefixtures("native")
 def test_half_types_give_gradients_of_their_type():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     inputs, labels = random_problem()
     halves = tuple(x.detach().bfloat16().requires_grad_() for x in inputs)
     found = finite_sum(fused(*halves, *labels, reduction="none"))
@@ -262,9 +240,8 @@ def test_half_types_give_gradients_of_their_type():
         assert (half.double() - whole).norm() < 0.05 * whole.norm()
 
 
+@pytest.mark.usefixtures("native")
 def test_neither_logits_nor_their_gradient_are_ever_there_as_a_whole():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     shapes = ((1, 150, 32), (1, 41, 32), (256, 32), (256,))
     inputs = [torch.randn(*shape).requires_grad_() for shape in shapes]
     labels = (torch.randint(0, 255, (1, 40)), [150], [40])
@@ -273,16 +250,16 @@ def test_neither_logits_nor_their_gradient_are_ever_there_as_a_whole():
     assert needed - given < 150 * 41 * 256 * 4 / 2
 
 
+@pytest.mark.usefixtures("native")
 def test_the_operators_keep_to_the_rules_of_torch():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     inputs, labels = random_problem()
     labels = (labels[0][:3], labels[1][:3], labels[2][:3])
     inputs = tuple(x.detach()[:3].clone().requires_grad_() if i < 2 else x for i, x in enumerate(inputs))  # type: ignore[assignment]
     arguments = (
         *inputs,
-        *labels,
-        _loss_library.TransducerLossOptions(blank=6, skip_below=0.0).numbers,
+        *_loss_library.given(
+            _loss_library.TransducerTargets(*labels), _loss_library.TransducerLossOptions(blank=6, skip_below=0.0)
+        ),
         "relu",
         0.0,
         labels[1],

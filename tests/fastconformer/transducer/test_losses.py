@@ -123,11 +123,10 @@ def test_fastemit_raises_loss_and_gradient_of_labels(path: str, fastemit: float)
     torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-12)
 
 
+@pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("durations", [(), (0, 1, 2, 3, 4)])
 @pytest.mark.parametrize("instruction_set", ["generic", "avx2", "avx512"])
 def test_every_instruction_set_gives_the_same(durations: tuple[int, ...], instruction_set: str):
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     for dtype, tolerance in (
         (torch.float64, 1e-12),
         (torch.float32, 1e-6),
@@ -323,9 +322,8 @@ def test_in_place_on_shared_memory_is_refused():
         rnnt_loss(shared_logits, *rest, in_place=True)
 
 
+@pytest.mark.usefixtures("native")
 def test_in_place_the_gradient_takes_the_place_of_the_logits():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     batch = random_batch()
     _, expected = loss_and_gradient(batch)
     leaf = batch[0].clone().requires_grad_()
@@ -335,9 +333,8 @@ def test_in_place_the_gradient_takes_the_place_of_the_logits():
     assert torch.equal(logits.detach(), expected)
 
 
+@pytest.mark.usefixtures("native")
 def test_a_second_derivative_is_an_error():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     batch = random_batch()
     x = batch[0].clone().requires_grad_()
     (gradient,) = torch.autograd.grad(rnnt_loss(x, *batch[1:], reduction="sum"), x, create_graph=True)
@@ -345,19 +342,18 @@ def test_a_second_derivative_is_an_error():
         gradient.sum().backward()
 
 
+@pytest.mark.usefixtures("native")
 def test_the_operators_keep_to_the_rules_of_torch():
-    if _loss_library.functions() is None:
-        pytest.skip("no compiler")
     logits, targets, frames, counts = random_batch(durations=(0, 1))
     x = logits.clone().requires_grad_()
-    numbers = TransducerLossOptions(blank=6, durations=(0, 1), skip_below=0.0).numbers
-    arguments = (x, targets, frames, counts, numbers, True, False)
+    options = TransducerLossOptions(blank=6, durations=(0, 1), skip_below=0.0)
+    own = _loss_library.given(TransducerTargets(targets, frames, counts), options)
+    assert _loss_library.taken((*own, True)) == ((targets, frames, counts), options, (True,))
+    arguments = (x, *own, True, False)
     torch.library.opcheck(torch.ops.transducer.losses.default, arguments)
     _, lattices = torch.ops.transducer.losses(*arguments)
     scale = torch.ones(5, dtype=torch.float64)
-    torch.library.opcheck(
-        torch.ops.transducer.gradient.default, (logits, targets, frames, counts, numbers, scale, lattices)
-    )
+    torch.library.opcheck(torch.ops.transducer.gradient.default, (logits, *own, scale, lattices))
 
 
 def test_empty_batches_and_batches_without_labels_are_no_special_case(path: str):

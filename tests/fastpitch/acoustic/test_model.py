@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fastpitch.acoustic.config import AdversaryConfig, LossConfig, ModelConfig, PredictorConfig, TransformerConfig
-from fastpitch.acoustic.model import FastPitch, SpeechTargets, rounded_frames
+from fastpitch.acoustic.model import FastPitch, rounded_frames
 from fastpitch.vocoders import config as vocoders
 from tests.fastpitch.tiny import tiny_model
 
@@ -32,15 +32,6 @@ def small(config: ModelConfig = SMALL, seed: int = 0) -> FastPitch:
     return model
 
 
-def some_targets(frames_B: torch.Tensor) -> SpeechTargets:
-    random = torch.Generator().manual_seed(1)
-    batch, longest = len(frames_B), int(frames_B.max())
-    inside_BT = torch.arange(longest) < frames_B[:, None]
-    pitch_BT = torch.randn(batch, longest, generator=random) * (torch.rand(batch, longest, generator=random) > 0.3)
-    mel_BMT = torch.randn(batch, 20, longest, generator=random) * inside_BT[:, None]
-    return SpeechTargets(mel_BMT, frames_B, pitch_BT * inside_BT, mel_BMT.norm(dim=1))
-
-
 def test_the_default_model_has_the_published_number_of_parameters():
     with torch.device("meta"):
         model = FastPitch(ModelConfig(), n_symbols=148, mel_bins=80)
@@ -65,29 +56,6 @@ def test_an_utterance_sounds_the_same_alone_and_in_a_padded_batch(uses_energy, c
             torch.testing.assert_close(getattr(alone, name)[0], of_batch[:length], rtol=rtol, atol=1e-5)
             assert not of_batch[length:].any()
         assert not together.mel_BMT[b, :, frames:].any()
-
-
-def test_a_training_example_is_learned_from_the_same_alone_and_in_a_padded_batch():
-    model = small()
-    frames_B = torch.tensor([70, 31, 5, 44])
-    targets, speaker_B = some_targets(frames_B), torch.zeros(4, dtype=torch.int64)
-    together = model(TOKENS_BT, LENGTHS_B, targets, speaker_B)
-    for b, (length, frames) in enumerate(zip(LENGTHS_B, frames_B, strict=True)):
-        one = SpeechTargets(
-            targets.mel_BMT[b : b + 1, :, :frames],
-            frames_B[b : b + 1],
-            targets.pitch_BT[b : b + 1, :frames],
-            targets.energy_BT[b : b + 1, :frames],
-        )
-        alone = model(TOKENS_BT[b : b + 1, :length], LENGTHS_B[b : b + 1], one, speaker_B[:1])
-        assert torch.equal(alone.alignment.durations_BL[0], together.alignment.durations_BL[b, :length])
-        assert together.alignment.durations_BL[b].sum() == frames
-        near = {"rtol": 0, "atol": 1e-5}
-        torch.testing.assert_close(alone.mel_BTM[0], together.mel_BTM[b, :frames], **near)
-        for name in ("log_durations_BL", "pitch_BL", "energy_BL", "pitch_target_BL", "energy_target_BL"):
-            torch.testing.assert_close(getattr(alone, name)[0], getattr(together, name)[b, :length], **near)
-        log_probs_TL = together.alignment.log_probs_BTL[b, :frames, :length]
-        torch.testing.assert_close(alone.alignment.log_probs_BTL[0], log_probs_TL, **near)
 
 
 def test_frames_are_those_of_the_symbol_they_are_repeated_from():

@@ -194,3 +194,27 @@ def test_the_golden_text_has_its_golden_symbols():
         "{EH1 M}, on {N OW0 V EH1 M B ER0} twenty {S EH1 K AH0 N D} {N AY1 N T IY1 N} {S IH1 K S T IY0} {TH R IY1}; "
         "didn't {HH IY1}? ({Y EH1 S} - the {JH IY1} {P IY1} {Y UW1 Z} {AE1 K} {S EH1 D} {S OW1}!)"
     )
+
+
+@pytest.mark.parametrize(
+    ("unlearned", "text", "symbols", "left_out"),
+    [
+        ([".", ","], "Oh, no.", "{OW1} {N OW1}", [",", "."]),
+        (["!", ";"], "Oh; no!", "{OW1}, {N OW1}.", []),
+        (["?", ",", ":"], "Oh: no?", "{OW1}. {N OW1}.", []),
+        ([".", "?"], "Oh, no?", "{OW1}, {N OW1}", ["?"]),
+        (["@OW1", "@OW2"], "Oh, no.", "{OW0}, {N OW0}.", []),
+        (["@OY1", "@OY", "@OY0", "@OY2"], "Oh, boy.", "{OW1}, {B OY1}.", []),  # nothing is near it
+    ],
+)
+def test_a_voice_says_what_it_has_learned_in_place_of_what_it_has_not(unlearned, text, symbols, left_out):
+    learned = [symbol for symbol in ENGLISH.symbols if symbol not in unlearned]
+    encoded = TextProcessor(TextConfig(), learned=learned).encode(text)
+    assert spelled(encoded) == symbols
+    assert encoded.left_out == left_out
+    assert [encoded.symbols[word.first][0] for word in encoded.words] == ["@", "@"]
+    assert encoded.tokens == [ENGLISH.symbols.index(symbol) for symbol in encoded.symbols]
+
+
+def test_a_voice_of_which_it_is_not_known_what_it_has_learned_says_all():
+    assert spell(TextProcessor(TextConfig(), learned=()), "oh, no!") == spell(ENGLISH, "oh, no!")

@@ -109,7 +109,7 @@ def test_an_archive_gives_the_model_it_was_made_of(kind, mode, tmp_path):
     }
     own = Jasper(cfg.model, 64).eval()
     own.load_state_dict(weights)
-    theirs, _ = jasper.recognizer.load_model(path)
+    theirs, _ = reading.read_model(path)
     features_BFT = torch.randn(2, 64, 90, generator=torch.Generator().manual_seed(0))
     frames_B = torch.tensor([90, 61])
     torch.testing.assert_close(theirs(features_BFT, frames_B).log_probs_BSV, own(features_BFT, frames_B).log_probs_BSV)

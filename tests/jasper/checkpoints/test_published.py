@@ -13,6 +13,7 @@ from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from jasper.checkpoints import own
 from jasper.checkpoints.published import read
+from jasper.checkpoints.reading import read_model
 from jasper.config import BlockConfig, Config, ModelConfig
 from jasper.network.model import Jasper
 from tests.data import shared
@@ -124,12 +125,17 @@ def test_the_published_models_are_recognised_in_full_size(name, parameters, entr
     assert kept == [(b.filters, b.kernel, b.repeat, b.stride, b.dilation, b.residual) for b in own.model.blocks]
 
 
-def test_half_precision_weights_are_read_as_float32():
+def test_half_precision_weights_are_read_as_float32(tmp_path):
     weights = random_weights(Config(model=DENSE))
-    halved = {key: t.half() if t.is_floating_point() else t for key, t in published_names(weights, DENSE).items()}
-    found = read({"state_dict": halved}, Path("x.pt"))
-    assert found.assumed[0].startswith("x.pt: does not describe itself; assumed are stride 2 in the first block, ")
-    assert {t.dtype for t in found.weights.values()} == {torch.float32, torch.int64}
+    halved = {key: t.half() for key, t in published_names(weights, DENSE).items()}  # counters of batches, too
+    torch.save({"state_dict": halved}, tmp_path / "x.pt")
+    model, found = read_model(tmp_path / "x.pt")
+    assumed = "x.pt: does not describe itself; assumed are stride 2 in the first block, "
+    assert found.assumed[0].startswith(f"{tmp_path}/{assumed}")
+    for name, tensor in model.state_dict().items():
+        expected = weights[name].half().float() if weights[name].is_floating_point() else weights[name]
+        assert tensor.dtype == expected.dtype, name
+        assert tensor.equal(expected), name
 
 
 def with_labels(n: int) -> dict[str, Tensor]:

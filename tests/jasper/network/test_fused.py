@@ -7,10 +7,10 @@ from torch import nn
 
 from common.devices.graphs import GraphRunner
 from common.devices.precision import cast_for_inference, float32_math
+from jasper.checkpoints.reading import read_model
 from jasper.config import BlockConfig, ModelConfig
 from jasper.network.fused import fuse
 from jasper.network.model import Jasper
-from jasper.recognizer import load_model
 from tests.data import shared
 
 
@@ -70,7 +70,7 @@ def test_every_activation_works_in_place(activation):
 
 def test_published_checkpoint_gives_the_reference_log_probs_when_fused():
     golden = shared("golden/jasper")
-    model, _ = load_model(golden / "Jasper_epoch7_checkpoint.pt", ema=False)
+    model, _ = read_model(golden / "Jasper_epoch7_checkpoint.pt", ema=False)
     expected = np.load(golden / "expected.npz")
     features_BFT = torch.from_numpy(expected["features"])
     frames_B = torch.from_numpy(expected["feature_lens"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fastpitch.front.control import Control
-from trt.runtime.sentences import Saying, say_together
+from fastpitch.speaking.sentences import Saying, say_together
 from trt.serving.models import load_voice
 
 

@@ -2,10 +2,14 @@ import numpy as np
 import pytest
 
 import fastpitch
+from fastpitch import export
 from fastpitch.front.control import Control, ControlError
-from trt.facts import ModelError
-from trt.runtime.sentences import Saying
-from trt.runtime.voice import CHUNK_FRAMES, SpeechError, Synthesizer, Vocoder
+from fastpitch.front.symbols import TextProcessor
+from fastpitch.speaking.sentences import Saying, SynthesisError
+from fastpitch.vocoders.spans import CHUNK_FRAMES
+from trt.facts import ModelError, facts_in
+from trt.runtime.recognizer import OnnxModel
+from trt.runtime.voice import Synthesizer, Vocoder
 
 TEXT = "Good morning, {HH AH0 L OW1}. <prosody rate='80%'>How are you</prosody> today?"
 
@@ -59,7 +63,7 @@ def test_texts_that_are_said_together_are_what_each_is_alone(tts):
     """Texts of different lengths, speakers and controls, with pauses, one of which joins when the others have begun."""
     texts = [(TEXT, {"pace": 1.2}), ("Hello. <break time='120ms'/> You.", {"speaker": 1}), ("Good evening, all.", {})]
     plans = [tts.plan(text, **how) for text, how in texts]
-    alone = [np.concatenate(list(tts.stream_sentences(plan))) for plan in plans]
+    alone = [np.concatenate(list(tts.stream_pieces(plan))) for plan in plans]
     sayings = [Saying(plan, chunk_frames=CHUNK_FRAMES) for plan in plans]
     found: list[list[np.ndarray]] = [[], [], []]
     under_way = [0, 1]
@@ -88,19 +92,34 @@ def test_sentences_in_a_batch_get_the_durations_that_each_gets_alone(tts):
 
 def test_what_cannot_be_said_does_not_disturb_what_can(tts):
     good, bad = tts.plan("Good morning."), tts.plan("Hi.", pace=1e6)
-    expected = np.concatenate(list(tts.stream_sentences(good)))
+    expected = np.concatenate(list(tts.stream_pieces(good)))
     sayings = [Saying(plan, chunk_frames=None) for plan in (bad, good)]
     wrong, right = tts.next_sounds(sayings)
-    assert isinstance(wrong, SpeechError)
+    assert isinstance(wrong, SynthesisError)
     assert np.abs(right - expected[: len(right)]).max() < 1e-5
 
 
 def test_what_cannot_be_said_is_told(tts):
-    with pytest.raises(SpeechError, match=r"tts\.onnx gives it no frames; its pace is too fast, or the model is not"):
+    with pytest.raises(
+        SynthesisError, match=r"tts\.onnx gives it no frames; its pace is too fast, or the model is not"
+    ):
         tts.say("Hi.", pace=1e6)
     assert np.isfinite(tts.say("Hi.", pitch_shift_hz=1e38).samples).all()
     with pytest.raises(ControlError, match=r"speaker 2: .*tts\.onnx has 0 to 1"):
         tts.say("Hi.", speaker=2)
+
+
+def test_the_marks_that_a_checkpoint_has_not_learned_are_left_out_as_there(voice, tts, monkeypatch):
+    theirs = fastpitch.load(voice / "tts.pt", device="cpu")
+    theirs.text = TextProcessor(theirs.text.config, learned=[s for s in theirs.text.symbols if s not in ".,"])
+    file = OnnxModel(voice / "tts.onnx")
+    file.facts = facts_in(export.graph(theirs).metadata)
+    monkeypatch.setattr("trt.runtime.voice.OnnxModel", lambda *_, **__: file)
+    own = Synthesizer(voice / "tts.onnx", tts.vocoder)
+    for text, said in (("Hi, you.", ["hi you"]), ("Hi! You?", ["hi!", "you?"])):
+        found = [piece.encoded for piece in own.plan(text)]
+        assert found == [piece.encoded for piece in theirs.plan(text)]
+        assert ["".join(each.symbols) for each in found] == said
 
 
 def test_files_that_do_not_fit_are_told(voice, jasper, tts, monkeypatch):

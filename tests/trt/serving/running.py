@@ -17,8 +17,8 @@ import numpy as np
 from common.config import ConfigError
 from common.recognition.decoding import DecodingOptions
 from common.recognition.output.transcripts import Transcript, Word
+from fastpitch.speaking.sentences import say_together
 from tests.timing import until
-from trt.runtime.sentences import say_together
 from trt.serve import ServeConfig, build, serve
 from trt.serving.admission import limits
 from trt.serving.gateway import Gateway, GatewaySettings

@@ -2,7 +2,6 @@ import asyncio
 import weakref
 
 import numpy as np
-import pytest
 
 from tests.timing import quickest, until
 from trt.serving.batching import Batcher
@@ -96,13 +95,6 @@ def test_whoever_is_cancelled_while_waiting_is_left_out():
 
     asyncio.run(ask())
     assert seen == [[0.0, 2.0]]
-
-
-@pytest.mark.parametrize("most", [1, 3])
-def test_no_batch_is_larger_than_asked_for(most):
-    _, sizes = batched(range(7), most=most)
-    assert max(sizes) == most
-    assert sum(sizes) == 7
 
 
 def test_what_came_first_shares_its_batch_with_what_is_most_like_it():

@@ -117,11 +117,6 @@ def test_speech_comes_as_events(client, voice):
     assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == whole
 
 
-def test_voices_are_listed(client):
-    voices = client.get("/audio/voices", cast_to=object)
-    assert [voice["id"] for voice in voices["data"]] == ["0"]
-
-
 def test_languages_are_known_by_code_and_name():
     check_languages(["pt-BR"], ["portuguese"])
     check_languages(["zh"], ["mandarin"])

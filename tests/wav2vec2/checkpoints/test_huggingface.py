@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from common.config import ConfigError
 from common.lengths import inside
 from common.runs.checkpoint import CheckpointError
-from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model, small_config
+from tests.wav2vec2.small import LABELS, audio_batch, ctc_model, lively, pretraining_model
 from wav2vec2.checkpoints import huggingface, naming
 from wav2vec2.checkpoints.loading import load_model
 from wav2vec2.checkpoints.reading import read
@@ -37,18 +36,6 @@ def exported(folder: Path, model: torch.nn.Module, cls: type, **options: Any) ->
 
 
 # transformers adds 1e-7 to the variance of the audio, Fairseq and this repository 1e-5: both sides get the latter here.
-@pytest.mark.parametrize("kind", ["base", "large"])
-def test_logits_are_those_of_transformers(kind, tmp_path):
-    model = ctc_model(kind)
-    theirs = exported(tmp_path, model, transformers.Wav2Vec2ForCTC, mask_time_prob=0.1)
-    audio_BN, samples_B = audio_batch()
-    logits_BSV, frames_B = model(audio_BN, samples_B)
-    inputs_BN = normalized(audio_BN, samples_B, 1e-5) if kind == "large" else audio_BN
-    for i, (samples, frames) in enumerate(zip(samples_B, frames_B, strict=True)):
-        expected = theirs(inputs_BN[i : i + 1, :samples]).logits[0]
-        torch.testing.assert_close(logits_BSV[i, :frames], expected, atol=1e-5, rtol=1e-5)
-
-
 def test_padded_batches_of_a_large_model_are_those_of_transformers(tmp_path):
     model = ctc_model("large")
     theirs = exported(tmp_path, model, transformers.Wav2Vec2ForCTC, mask_time_prob=0.1)
@@ -194,20 +181,15 @@ def test_a_folder_that_describes_another_model_is_told(changes, message, tmp_pat
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("config.json", None, ": expected a file config.json in it"),
-        ("config.json", "{", "/config.json: cannot be read: "),
-        ("config.json", "[]", "/config.json: expected an object, found list"),
         ("vocab.json", '{"a": 10}', ": vocab.json numbers 'a' 10; the head writes 0 to 9"),
         ("added_tokens.json", '{"a": 10}', ": vocab.json numbers 'a' 10; the head writes 0 to 9"),
         ("preprocessor_config.json", '{"sampling_rate": 8000}', ": takes audio at 8000 Hz; only 16000 is known"),
-        ("model.safetensors", None, ": expected model.safetensors or pytorch_model.bin in it"),
-        ("model.safetensors", "x", "/model.safetensors: damaged or not a safetensors file: "),
     ],
 )
-def test_a_folder_that_lacks_something_is_told(name, content, message, tmp_path):
+def test_a_file_of_a_folder_that_does_not_fit_is_told(name, content, message, tmp_path):
     model = ctc_model()
     huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
-    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content)
     with pytest.raises(CheckpointError) as error:
         read(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}{message}")
@@ -272,36 +254,8 @@ def test_transformers_decodes_with_the_blank_and_the_word_ends_of_an_export(blan
     assert tokenizer.decode(spelled) == "TTE ON"
 
 
-@pytest.mark.parametrize("pickled", [False, True])
-def test_weights_in_several_files_load(pickled, tmp_path):
-    model = ctc_model()
-    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
-    weights = load_file(tmp_path / "model.safetensors")
-    (tmp_path / "model.safetensors").unlink()
-    name = "pytorch_model.bin" if pickled else "model.safetensors"
-    parts = {name: f"part-{i % 2}" for i, name in enumerate(sorted(weights))}
-    for part in ("part-0", "part-1"):
-        chosen = {name: weights[name] for name in weights if parts[name] == part}
-        torch.save(chosen, tmp_path / part) if pickled else save_file(chosen, tmp_path / part)
-    (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": parts}))
-    found = load_model(tmp_path).state_dict()
-    assert all(torch.equal(tensor, found[name]) for name, tensor in model.state_dict().items())
-    (tmp_path / f"{name}.index.json").write_text(json.dumps({"weight_map": {"x": "../part-0"}}))
-    with pytest.raises(
-        CheckpointError, match=r"\.index\.json: expected a weight_map to names of files in this folder$"
-    ):
-        read(tmp_path)
-
-
 def test_labels_that_a_folder_does_not_name_are_numbered(tmp_path):
     model = ctc_model()
     huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
     (tmp_path / "vocab.json").unlink()
     assert read(tmp_path).config.labels[:2] == ("<0>", "<1>")
-
-
-def test_a_blank_that_is_not_first_is_kept(tmp_path):
-    model = ctc_model(blank=1)
-    huggingface.export(tmp_path, model.state_dict(), model.wav2vec2.config)
-    assert read(tmp_path).config.blank == 1
-    assert small_config().blank == 0

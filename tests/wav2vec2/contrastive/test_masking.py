@@ -39,7 +39,6 @@ def test_targets_are_as_many_in_every_utterance_and_no_frame_is_its_own_distract
     assert (targets.distractors_BMK != torch.arange(n_masked)[:, None]).all()
     again = draw_targets(frames, MaskConfig(time_length=3), distractors=7, seed=seed)
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(targets, again, strict=True))
-    assert all(torch.equal(mine, theirs) for mine, theirs in zip(targets, targets.to("cpu"), strict=True))
 
 
 @pytest.mark.parametrize(("frames", "published"), [(50, 0.368), (100, 0.404), (499, 0.448), (780, 0.457)])
@@ -157,5 +156,5 @@ def test_an_utterance_too_short_for_a_choice_is_told(frames):
     "options", [{"time_prob": -0.1}, {"time_prob": math.nan}, {"time_length": 0}, {"channel_prob": math.inf}]
 )
 def test_impossible_masks_are_refused(options):
-    with pytest.raises(ValueError, match=r"^(time|channel)_prob = .*, \w+_length = .*: expected at least 0 and 1$"):
+    with pytest.raises(ValueError, match=r"^(time|channel)_(prob|length) = .*: expected a number "):
         MaskConfig(**options)

@@ -3,14 +3,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch.nn import functional as F
 
+from tests.wav2vec2.contrastive.reference import published_logits, published_loss
 from tests.wav2vec2.small import QUIET, audio_batch, pretraining_model, small_config
 from wav2vec2.contrastive.masking import MaskConfig, draw_targets
 from wav2vec2.contrastive.model import Wav2Vec2ForPretraining
 from wav2vec2.contrastive.objective import ObjectiveConfig, contrast, contrastive_logits
 from wav2vec2.contrastive.quantizer import GumbelQuantizer, TemperatureConfig, gumbel_noise, perplexity
-from wav2vec2.contrastive.reference import published_logits, published_loss
 from wav2vec2.network.extractor import n_frames
 
 MASKS = MaskConfig(time_length=4)
@@ -88,26 +87,6 @@ def test_in_evaluation_the_quantiser_takes_the_likeliest_entries():
     assert torch.equal(x_QJ, expected)
 
 
-def test_in_training_the_choice_is_gumbel_softmax_with_a_straight_through_gradient():
-    quantizer = GumbelQuantizer(small_config()).train()
-    features_QC = torch.randn(7, 24)
-    noise_QGV = gumbel_noise(torch.empty(7, 2, 12))
-    found = quantizer(features_QC, temperature=1.3, noise_QGV=noise_QGV)
-    soft_QGV = ((quantizer.scores(features_QC).view(7, 2, 12) + noise_QGV) / 1.3).softmax(2)
-    hard_QGV = F.one_hot(soft_QGV.argmax(2), 12) + soft_QGV - soft_QGV.detach()
-    expected = (hard_QGV.unsqueeze(3) * quantizer.codes_GVE).sum(2).flatten(1)  # as published: by broadcasting
-    torch.testing.assert_close(found.x_QJ, expected)
-    weight_QJ = torch.randn(7, 16)
-    for mine, theirs in zip(
-        torch.autograd.grad((found.x_QJ * weight_QJ).sum(), list(quantizer.parameters())),
-        torch.autograd.grad((expected * weight_QJ).sum(), list(quantizer.parameters())),
-        strict=True,
-    ):
-        torch.testing.assert_close(mine, theirs)
-    in_evaluation = torch.cat([quantizer.codes_GVE[g][found.codes_QG[:, g]] for g in range(2)], 1)
-    assert torch.equal(found.x_QJ, in_evaluation)
-
-
 def test_gumbel_noise_has_its_mean_and_variance_and_follows_torchs_seed():
     torch.manual_seed(0)
     noise = gumbel_noise(torch.empty(200_000))
@@ -151,20 +130,22 @@ def test_the_temperature_falls_to_its_floor():
     assert temperature.at(100_000) == pytest.approx(1.213, abs=1e-3)
     assert temperature.at(200_000) == pytest.approx(0.736, abs=1e-3)
     assert temperature.at(280_000) == 0.5
-    with pytest.raises(ValueError, match=r"^temperature from 2 to 0 by 0\.999995: expected above 0, decay at most 1$"):
+    with pytest.raises(ValueError, match=r"^end = 0\.0: expected a number above 0$"):
         TemperatureConfig(end=0.0)
-    with pytest.raises(ValueError, match=r"^temperature from inf to 0\.5 by 0\.999995: expected above 0, decay at"):
+    with pytest.raises(ValueError, match=r"^start = inf: expected a number above 0$"):
         TemperatureConfig(start=math.inf)
+    with pytest.raises(ValueError, match=r"^decay = 1\.5: expected 0 to 1$"):
+        TemperatureConfig(decay=1.5)
 
 
 def test_an_impossible_objective_is_refused():
-    with pytest.raises(ValueError, match=r"^distractors = 0, logit_temperature = 0\.1: expected at least 1 and"):
+    with pytest.raises(ValueError, match=r"^distractors = 0: expected a number above 0$"):
         ObjectiveConfig(distractors=0)
-    with pytest.raises(ValueError, match=r"^distractors = 100, logit_temperature = nan: expected at least 1 and"):
+    with pytest.raises(ValueError, match=r"^logit_temperature = nan: expected a number above 0$"):
         ObjectiveConfig(logit_temperature=math.nan)
-    with pytest.raises(ValueError, match=r"^diversity = -1\.0: expected a weight of at least 0$"):
+    with pytest.raises(ValueError, match=r"^diversity = -1\.0: expected a number of at least 0$"):
         ObjectiveConfig(diversity=-1.0)
-    with pytest.raises(ValueError, match=r"^penalty = nan: expected a weight of at least 0$"):
+    with pytest.raises(ValueError, match=r"^penalty = nan: expected a number of at least 0$"):
         ObjectiveConfig(penalty=math.nan)
 
 
@@ -191,14 +172,6 @@ def test_sub_batches_together_give_the_sum_of_what_they_give_alone_and_its_gradi
     expected = torch.autograd.grad(sum(loss.total for loss in alone), parameters)
     for mine, theirs in zip(found, expected, strict=True):
         assert (mine - theirs).norm() <= 1e-4 * theirs.norm() + 1e-6
-
-
-def test_the_penalty_is_the_mean_square_of_all_features_before_they_are_normalised():
-    model, (audio_BN, samples_B) = pretraining_model(), audio_batch((9000, 4000))
-    loss = model(audio_BN, samples_B, [targets_for([9000, 4000])], objective=ObjectiveConfig(), temperature=2.0)
-    raw_BSC, frames_B = model.wav2vec2.extractor(audio_BN, samples_B)
-    expected = torch.cat([raw_SC[:n] for raw_SC, n in zip(raw_BSC, frames_B, strict=True)]).square().mean()
-    assert number(loss, "penalty") / loss.frames == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_the_total_is_the_weighted_sum_and_every_parameter_learns_from_it():

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from common.data.batching import BatchingError
-from ctc.alignment.align import frames_needed
 from tests.timing import assert_takes_less
 from tests.wav2vec2.corpus.sets import LETTERS, finetuning_set, pretraining_set
 from tests.wav2vec2.runs import RATE, finetune_config, pretrain_config
@@ -149,8 +148,3 @@ def test_a_batch_of_fine_tuning_is_padded_and_labelled(corpus):
     assert validation.mask_BS is None
     assert validation.channel_mask_BD is None
     assert on_device(batch, torch.device("cpu")).ids == batch.ids
-
-
-def test_labels_need_a_frame_each_and_one_more_between_equal_ones():
-    assert frames_needed([1, 1, 2, 2, 2]) == 8
-    assert frames_needed([]) == 0

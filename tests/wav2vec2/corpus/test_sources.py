@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from common.data.loading import Failure, LoadingError, begin_worker
+from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError
 from tests.data import OneDamaged, shared
 from tests.wav2vec2.corpus.sets import LETTERS, finetuning_set, pretraining_set
@@ -98,12 +98,6 @@ def test_where_nothing_can_be_read_one_line_says_so_out_of_a_worker_too(tmp_path
     with pytest.raises(LoadingError, match=message) as error:
         list(loader(dataset, [Plan(0, [SubBatch(0, [0])])], workers=workers))
     assert "\n" not in str(error.value)
-
-
-def test_signals_to_the_group_of_a_training_do_not_reach_its_workers(tmp_path):
-    write_list(tmp_path, np.ones(16000, np.float32))
-    dataset = pretraining_set(pretrain_config(tmp_path, None, data={"min_samples": 0}))
-    assert loader(dataset, [], workers=1).worker_init_fn is begin_worker
 
 
 def test_lists_that_do_not_match_are_one_line(tmp_path):

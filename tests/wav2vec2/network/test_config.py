@@ -88,9 +88,9 @@ def test_a_long_hourglass_is_neither_parsed_nor_shown_whole():
         ({"heads": 7}, "x: ModelConfig: heads = 7 does not divide dim = 768"),
         ({"pos_groups": 5}, "x: ModelConfig: pos_groups = 5 does not divide dim = 768"),
         ({"codebooks": 3}, "x: ModelConfig: codebooks = 3 does not divide width_of_codes = 256"),
-        ({"layers": 0}, "x: ModelConfig: layers = 0: expected at least 1"),
-        ({"final_dim": -5}, "x: ModelConfig: final_dim = -5: expected at least 1"),
-        ({"code_dim": -4}, "x: ModelConfig: width_of_codes = -4: expected at least 1"),
+        ({"layers": 0}, "x: ModelConfig: layers = 0: expected a number above 0"),
+        ({"final_dim": -5}, "x: ModelConfig: final_dim = -5: expected a number above 0"),
+        ({"code_dim": -4}, "x: ModelConfig: width_of_codes = -4: expected a number above 0"),
         ({"conv_layers": []}, "x: ModelConfig: conv_layers = (): expected (channels, kernel, stride), kernel >= "),
         ({"conv_layers": [[8, 2, 3]]}, "x: ModelConfig: conv_layers = ((8, 2, 3),): expected (channels, kernel, "),
         ({"labels": ["a", "b"], "blank": 2}, "x: ModelConfig: blank = 2: expected the index of one of 2 labels"),
@@ -108,8 +108,8 @@ def test_an_impossible_architecture_is_told_in_one_line(settings, message):
     [
         ({"dropout": 1.0}, "dropout = 1.0: expected a probability from 0 to below 1"),
         ({"layer_drop": -0.1}, "layer_drop = -0.1: expected a probability from 0 to below 1"),
-        ({"extractor_gradient": -1.0}, "extractor_gradient = -1.0: expected a factor of at least 0"),
-        ({"extractor_gradient": math.nan}, "extractor_gradient = nan: expected a factor of at least 0"),
+        ({"extractor_gradient": -1.0}, "extractor_gradient = -1.0: expected a number of at least 0"),
+        ({"extractor_gradient": math.nan}, "extractor_gradient = nan: expected a number of at least 0"),
     ],
 )
 def test_an_impossible_way_of_learning_is_told_in_one_line(settings, message):

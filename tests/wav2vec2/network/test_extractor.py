@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from common.convolution import products
+from common.convolution import native, products
 from tests.wav2vec2.small import CONV_LAYERS, audio_batch, lively, small_config
 from wav2vec2.network import extractor
 from wav2vec2.network.config import CONV_LAYERS as PUBLISHED_LAYERS
@@ -65,21 +65,6 @@ def test_what_inference_packs_is_given_up_when_weights_change():
         torch.testing.assert_close(found, reference(model, audio_BN[0]), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["base", "large"])
-def test_gradients_are_those_of_the_published_formulation(kind):
-    model = lively(FeatureExtractor(small_config(kind)))
-    audio_BN, samples_B = audio_batch((8003, 5000))
-    x_BSC, frames_B = model(audio_BN, samples_B)
-    weight_BSC = torch.randn(x_BSC.shape, generator=torch.Generator().manual_seed(0))
-    parts = [(x * w)[:n].sum() for x, w, n in zip(x_BSC, weight_BSC, frames_B, strict=True)]
-    found = torch.autograd.grad(sum(parts), list(model.parameters()))
-    alone = [reference(model, audio_N[:n]) for audio_N, n in zip(audio_BN, samples_B, strict=True)]
-    parts = [(x * w[: len(x)]).sum() for x, w in zip(alone, weight_BSC, strict=True)]
-    expected = torch.autograd.grad(sum(parts), list(model.parameters()))
-    for mine, theirs in zip(found, expected, strict=True):
-        assert (mine - theirs).norm() < 1e-5 * theirs.norm().clamp(min=1e-3)
-
-
 def test_a_bias_that_normalisation_takes_away_gets_a_gradient_of_zero():
     model = lively(FeatureExtractor(small_config(conv_bias=True)))
     model(*audio_batch((8000,))).x_BSC.square().sum().backward()
@@ -93,6 +78,26 @@ def test_the_gradient_of_a_strided_convolution_is_that_of_finite_differences(ker
     x_RI, weight_OKI, bias_O = (torch.randn(*s, **draw) for s in ((6 * stride, 3), (4, kernel, 3), (4,)))
     assert torch.autograd.gradcheck(lambda x, w, b: StridedConv.apply(x, w, b, stride), (x_RI, weight_OKI, bias_O))
     assert torch.autograd.gradcheck(lambda x, w: StridedConv.apply(x, w, None, stride), (x_RI, weight_OKI))
+
+
+@pytest.mark.skipif(native.load() is None, reason="the native library was never built")
+@pytest.mark.parametrize("has_gelu", [False, True])
+@pytest.mark.parametrize(("taps", "stride"), [(3, 2), (2, 2), (5, 3), (10, 5), (1, 1)])
+def test_by_native_products_a_strided_convolution_and_its_gradients_are_those_of_torch(
+    taps, stride, has_gelu, monkeypatch
+):
+    monkeypatch.setattr(products, "has_fast_products", lambda: False)
+    torch.manual_seed(0)
+    given = [torch.randn(shape, requires_grad=True) for shape in ((101, 40), (50, taps, 40), (50,))]
+    x_RI, weight_OKI, bias_O = exactly = [leaf.detach().double().requires_grad_() for leaf in given]
+    found = StridedConv.apply(*given, stride, has_gelu)
+    exact = F.conv1d(x_RI.T[None], weight_OKI.transpose(1, 2), bias_O, stride)[0].T
+    exact = F.gelu(exact) if has_gelu else exact
+    weights_SO = torch.randn_like(found)
+    gradients = torch.autograd.grad((found * weights_SO).sum(), given)
+    wanted = torch.autograd.grad((exact * weights_SO.double()).sum(), exactly)
+    for ours, theirs in zip((found, *gradients), (exact, *wanted), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-5 * float(theirs.detach().abs().max()))
 
 
 def test_what_passes_in_stretches_is_what_passes_at_once(monkeypatch):

@@ -10,15 +10,15 @@ import math
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, Field, field_validator
 
 from fastpitch.front.planning import PlannedSentence
-from trt.runtime.sentences import Said, Saying
+from fastpitch.speaking.sentences import Said, Saying
 from trt.serving.admission.limits import Budget, Limits, RequestError, SelfTestError, Taken
-from trt.serving.batching import Batcher, Workers
+from trt.serving.batching import Batcher, Lane, Workers
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import ServedVoice
 from trt.serving.speaking.formats import MEDIA, WHOLE, Format, SoundTrack, rate_of
@@ -81,19 +81,6 @@ async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
     yield event({"type": "speech.audio.done", "usage": {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}})
 
 
-class SpeechLane(Protocol):
-    """What says texts, the next pieces of several at a time."""
-
-    def start(self) -> None:
-        """Within a running event loop."""
-
-    def stop(self) -> None:
-        """Leaves what waits unanswered."""
-
-    async def __call__(self, saying: Saying, due: float | None = None, /) -> Said:
-        """The next piece of a text; None at its end. What is due first comes first."""
-
-
 class Speaking:
     """A voice that answers many requests at a time: the next pieces of sound of several are made in one batch.
 
@@ -109,7 +96,7 @@ class Speaking:
         metrics: Metrics,
         workers: Workers,
         most: int = AT_ONCE,
-        engine: SpeechLane | None = None,
+        engine: Lane[Saying, Said] | None = None,
     ):
         """`most`: requests in a batch."""
         self.voice, self._limits, self._metrics, self._workers = voice, limits, metrics, workers
@@ -117,9 +104,9 @@ class Speaking:
         self._network = threading.Lock()  # the threads of batches and of single sentences take turns
         seen = functools.partial(metrics.observe, "speech_voice_batch_size", "Texts per batch.", bounds=SIZES)
         self._engine = engine
-        self.lane: SpeechLane = engine or Batcher(
-            self._next_sounds, delay_seconds=0.0, most=most, size=_size, seen=seen
-        )
+        if engine is None:
+            engine = Batcher(self._next_sounds, delay_seconds=0.0, most=most, size=_size, seen=seen)
+        self.lane = engine
 
     def start(self) -> None:
         """Within a running event loop."""
@@ -182,10 +169,7 @@ class Speaking:
             found = f"input of {len(asked.input)} characters"
             raise RequestError(400, f"{found}; expected at most {self._limits.max_characters}", param="input")
         speaker = self.speaker(asked.voice)
-        try:
-            return await self._run(lambda: self.voice.plan(asked.input, speaker=speaker, pace=asked.speed))
-        except ValueError as error:
-            raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
+        return await self._run(lambda: self.voice.plan(asked.input, speaker=speaker, pace=asked.speed))
 
     async def words(self, asked: SpeechRequest) -> list[dict[str, Any]]:
         """The words of a text as they will be said: seconds, pitch in Hz, energy. Raises RequestError."""
@@ -261,7 +245,11 @@ class Speaking:
         return await self._run(locked)
 
     async def _run(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        """Raises RequestError for a text that cannot be said."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except ValueError as error:
+            raise RequestError(400, f"input: {error}", param="input", code="invalid_value") from None
 
 
 def _size(saying: Saying) -> int:

@@ -13,22 +13,23 @@ import functools
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketState
 
-from common.audio.silence import Cut, Keep, Pauses, StreamPauses, in_recording
+from common.audio.silence import Keep, Pauses, StreamPauses
 from common.audio.waveform import RATES
 from common.files.json_text import parsed
 from common.recognition.output.transcripts import Transcript, Word, text_of
 from trt.serving.admission.limits import Limits, RequestError, Taken
 from trt.serving.models import Favoured, WantedText
 from trt.serving.streams.samples import AT_ONCE, KINDS, SampleStream
-from trt.serving.transcribing.hearing import Hearing
+from trt.serving.streams.turns import NewWords, StreamedTurn
+from trt.serving.transcribing.hearing import Hearing, timed
 
 FEWEST_SECONDS = 0.1  # of sound that are worth a look
 Content = TypeVar("Content", bytes, str | bytes)
@@ -54,13 +55,6 @@ class LiveOptions:
     """Most sound that is heard at a look."""
 
 
-class LiveText(NamedTuple):
-    """What a look found: words that are final now, and the text that may still change."""
-
-    words: list[Word]
-    partial: str
-
-
 class Captions:
     """The words of a stream of samples at `sample_rate`, recognised by `hear`."""
 
@@ -80,13 +74,6 @@ class Captions:
         self._new = 0  # samples since the last look
         self._seen = (0.0, False)  # sound without its pauses, and whether a pause had ended it, at the last look
         self._final_until = 0.0
-        self.words: list[Word] = []
-
-    def __enter__(self) -> "Captions":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
 
     @property
     def seconds(self) -> float:
@@ -98,17 +85,13 @@ class Captions:
         """Sound so far without its pauses, in which all times are but those of words that are given out."""
         return (self._first + len(self._kept_N)) / self._rate
 
-    @property
-    def _cuts(self) -> Sequence[Cut]:
-        return self._pauses.cuts if self._pauses else ()
-
     def _take(self, samples_N: np.ndarray, *, last: bool = False) -> None:
         self._fed += len(samples_N)
         if self._pauses:
             samples_N = self._pauses.feed(samples_N, last=last)
         self._kept_N = np.concatenate([self._kept_N, samples_N])
 
-    async def add(self, samples_N: np.ndarray) -> LiveText | None:
+    async def add(self, samples_N: np.ndarray) -> NewWords | None:
         """More sound; what a look finds, if it is time for one."""
         found, step = None, round(self.options.every_seconds * self._rate)
         for first in range(0, len(samples_N), step):  # what comes faster than it is spoken is heard in the same steps
@@ -120,22 +103,25 @@ class Captions:
             if self._new >= step and now > self._seen:
                 looked = await self._look(float("inf") if now[1] else kept - self.options.lookahead_seconds)
                 self._seen = now
-                found = LiveText([*(found.words if found else []), *looked.words], looked.partial)
+                found = looked._replace(words=[*(found.words if found else []), *looked.words])
         return found
 
-    async def end(self) -> LiveText:
+    def close(self) -> None:
+        """Nothing: it holds no more than itself."""
+
+    async def end(self) -> NewWords:
         """The words that are left: all of them are final."""
         self._take(np.zeros(0, np.float32), last=True)
         return await self._look(float("inf"))
 
-    async def _look(self, final_before: float) -> LiveText:
+    async def _look(self, final_before: float) -> NewWords:
         self._new = 0
         kept = self._kept_seconds
         earliest = max(self._final_until - self.options.left_seconds, kept - self.options.longest_seconds)
         drop = max(0, round(earliest * self._rate) - self._first)
         self._kept_N, self._first = self._kept_N[drop:], self._first + drop
         if len(self._kept_N) < FEWEST_SECONDS * self._rate:
-            return LiveText([], "")
+            return NewWords("", [])
         begins = self._first / self._rate
         heard = (await self._hear(self._kept_N)).words
         moved = [w._replace(start=w.start + begins, end=w.end + begins) for w in heard]
@@ -146,13 +132,8 @@ class Captions:
             count += 1
         if count:
             self._final_until = new[count - 1].end
-        final = [self._timed(word) for word in new[:count]]
-        self.words += final
-        return LiveText(final, text_of(new[count:]))
-
-    def _timed(self, word: Word) -> Word:
-        start, end = in_recording(self._cuts, word.start), in_recording(self._cuts, word.end, is_end=True)
-        return word._replace(start=round(start, 3), end=round(end, 3))
+        cuts = self._pauses.cuts if self._pauses else ()
+        return NewWords("", [timed(word, cuts) for word in new[:count]], text_of(new[count:]))
 
 
 async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, ending: asyncio.Event) -> None:
@@ -167,20 +148,20 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
         async with said_to(socket):
             rate, kind = _asked(socket)
             began = time.monotonic()  # what comes faster than it is spoken is heard when there is nothing else
-            captions: Captions | StreamedCaptions
+            captions: Captions | StreamedTurn
             favoured = Favoured(language_model=socket.query_params.get("language_model", ""))
             hearing.check(favoured)
             session = hearing.session(favoured) if hearing.pool is not None else None
             if session is not None:
-                captions = StreamedCaptions(session, hearing.ears.sample_rate)
+                captions, lookahead = StreamedTurn(session), 0.0
             else:
                 wanted = WantedText(decoder=hearing.ears.decoder_of(favoured.language_model))
-                captions = Captions(
-                    lambda samples_N: hearing.hear(samples_N, "stream", began + captions.seconds, wanted),
+                captions = own = Captions(
+                    lambda samples_N: hearing.hear(samples_N, "stream", began + own.seconds, wanted),
                     hearing.ears.sample_rate,
                     keep=hearing.ears.keep,
                 )
-            lookahead = captions.options.lookahead_seconds
+                lookahead = own.options.lookahead_seconds
             await _tell(socket, "ready", sample_rate=rate, model=hearing.ears.name, lookahead_seconds=lookahead)
             incoming = Incoming[bytes](
                 socket,
@@ -190,7 +171,7 @@ async def serve_captions(socket: WebSocket, hearing: Hearing, limits: Limits, en
                 content_of=_content,
             )
             samples = SampleStream(kind, rate, hearing.ears.sample_rate)
-            with captions:
+            with contextlib.closing(captions):
                 await incoming.serve(_converse(socket, captions, samples, incoming, hearing, limits), ending)
     except RequestError as error:
         await _tell(socket, "error", message=error.message)
@@ -214,41 +195,6 @@ async def said_to(socket: WebSocket) -> AsyncIterator[None]:
         with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             await _tell(socket, "error", message="internal error; the server's log has the details")
             await socket.close(1011)
-
-
-class StreamedCaptions:
-    """As `Captions`, of a recogniser that hears streams: nothing is heard twice."""
-
-    def __init__(self, session: Any, sample_rate: int):
-        self._session, self._rate, self.options = session, sample_rate, LiveOptions(lookahead_seconds=0.0)
-        self.words: list[Word] = []
-        self._samples = 0
-
-    def __enter__(self) -> "StreamedCaptions":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._session.close()
-
-    @property
-    def seconds(self) -> float:
-        """Sound so far."""
-        return self._samples / self._rate
-
-    async def add(self, samples_N: np.ndarray) -> LiveText | None:
-        """More sound; what is new."""
-        self._samples += len(samples_N)
-        return self._found(await self._session.feed(samples_N))
-
-    async def end(self) -> LiveText:
-        """The words that are left: all of them are final."""
-        return self._found(await self._session.finish())
-
-    def _found(self, update: Any) -> LiveText:
-        if update.error:
-            raise RequestError(500, update.error, code="engine_error")
-        self.words += update.words
-        return LiveText(update.words, update.pending)
 
 
 class Incoming(Generic[Content]):
@@ -333,29 +279,33 @@ async def _heard_out(ending: asyncio.Event) -> None:
 
 async def _converse(
     socket: WebSocket,
-    captions: "Captions | StreamedCaptions",
+    captions: "Captions | StreamedTurn",
     samples: SampleStream,
     incoming: "Incoming[bytes]",
     hearing: Hearing,
     limits: Limits,
 ) -> None:
-    said = ""
+    said, words, fed, rate = "", list[Word](), 0, hearing.ears.sample_rate
     while (content := await incoming.next()) is not None:
         made = functools.partial(samples.add, content)
-        found = await captions.add(await hearing.workers.soon(made, len(content), AT_ONCE))
-        if captions.seconds > limits.max_seconds:
+        samples_N = await hearing.workers.soon(made, len(content), AT_ONCE)
+        found = await captions.add(samples_N)
+        fed += len(samples_N)
+        if fed > limits.max_seconds * rate:
             raise RequestError(413, f"more than {limits.max_seconds:g} s of audio; begin again")
         if found is not None:
-            await _tell_words(socket, found.words)
+            words += await _tell_words(socket, found.words)
             if found.partial != said:
                 said = found.partial
                 await _tell(socket, "partial", text=said)
-    rest = [await captions.add(samples.end()), await captions.end()]
-    await _tell_words(socket, [word for found in rest if found is not None for word in found.words])
+    samples_N = samples.end()
+    rest = [await captions.add(samples_N), await captions.end()]
+    words += await _tell_words(socket, [word for found in rest if found is not None for word in found.words])
+    fed += len(samples_N)
 
     def done() -> str:
-        words = [word._asdict() for word in captions.words]
-        return _event("done", text=text_of(captions.words), words=words, duration=round(captions.seconds, 3))
+        told = [word._asdict() for word in words]
+        return _event("done", text=text_of(words), words=told, duration=round(fed / rate, 3))
 
     await socket.send_text(await hearing.workers(done))
 
@@ -382,10 +332,10 @@ def _content(message: Any) -> bytes | None:
     return None
 
 
-async def _tell_words(socket: WebSocket, words: list[Word]) -> None:
+async def _tell_words(socket: WebSocket, words: list[Word]) -> list[Word]:
     if words:
-        text = text_of(words)
-        await _tell(socket, "final", text=text, words=[word._asdict() for word in words])
+        await _tell(socket, "final", text=text_of(words), words=[word._asdict() for word in words])
+    return words
 
 
 async def _tell(socket: WebSocket, kind: str, **content: Any) -> None:

@@ -15,10 +15,11 @@ from trt.serving.transcribing.hearing import Hearing
 
 
 class NewWords(NamedTuple):
-    """What a turn has said since the last time."""
+    """What a turn has said since the last time: words that stay, and the `partial` text that may still change."""
 
     delta: str
     words: list[Word]
+    partial: str = ""
 
 
 class Turn(Protocol):
@@ -95,4 +96,4 @@ async def begun(hearing: Hearing, taken: Taken, language: str, assumed: str, fav
 def _heard(update: Any) -> NewWords:
     if update.error:
         raise RequestError(500, update.error, code="engine_error")
-    return NewWords(update.delta, update.words)
+    return NewWords(update.delta, update.words, update.pending)

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from common.recognition.sources.long_sound import LongSound
 from trt.facts import ModelError
 from trt.serving.admission.forms import File
 from trt.serving.admission.limits import SECONDS_PER_SECOND, Limits, RequestError, SelfTestError, Taken
-from trt.serving.batching import Batcher, Workers
+from trt.serving.batching import Batcher, Lane, Workers
 from trt.serving.metrics import SIZES, Metrics
 from trt.serving.models import Ears, Favoured, Sound, WantedText
 from trt.serving.transcribing.languages import code_of
@@ -41,22 +41,6 @@ PREFERRED_SHARE = 6 / 7  # of a chunk: after half of this it ends in the longest
 NOTHING, NOBODY = WantedText(), Favoured()
 MOST_DECODERS = 64  # that are kept for requests which favour the same words
 USUAL_RATE = 192_000  # samples a second of all channels, up to which a second of sound counts as one
-
-
-class RecognitionLane(Protocol):
-    """What answers recordings, several at a time."""
-
-    def start(self) -> None:
-        """Within a running event loop."""
-
-    def stop(self) -> None:
-        """Leaves what waits unanswered."""
-
-    def __len__(self) -> int:
-        """How many wait."""
-
-    async def __call__(self, sound: Sound, due: float | None = None, /) -> Transcript:
-        """The transcript; what is due first comes first."""
 
 
 class Hearing:
@@ -76,7 +60,7 @@ class Hearing:
         workers: Workers,
         delay_seconds: float,
         most: int,
-        engine: RecognitionLane | None = None,
+        engine: Lane[Sound, Transcript] | None = None,
     ):
         self.ears, self.workers, self._limits, self._metrics = ears, workers, limits, metrics
         self._decoders = dict[Favoured, Any]()
@@ -87,7 +71,7 @@ class Hearing:
             most = min(most, ears.batch_size)  # once through the network: while its answers are sent, others follow
             size = lambda sound: len(sound.samples_N)  # noqa: E731
             engine = Batcher(ears.hear, delay_seconds=delay_seconds, most=most, size=size, seen=seen)
-        self._lane: RecognitionLane = engine
+        self._lane: Lane[Sound, Transcript] = engine
 
     @property
     def waiting(self) -> int:
@@ -240,16 +224,13 @@ class Hearing:
         def blocks(channel: int | None) -> Iterator[np.ndarray | None]:
             """None after every block, and at last all of it."""
             with waveform.opened(held, most_seconds=math.inf, channel=channel) as sound:
+                counted(sound)
                 found_N, filled = np.empty(math.ceil(sound.n_samples / sound.sample_rate * rate) + 1, np.float32), 0
                 for block_N in waveform.resampled(sound.blocks(BLOCK), sound.sample_rate, rate):
                     found_N[filled : filled + len(block_N)] = block_N
                     filled += len(block_N)
                     yield None
                 yield found_N[:filled]
-
-        def header() -> None:
-            with waveform.opened(held, most_seconds=math.inf) as sound:
-                counted(sound)
 
         with _refusing():
             began = time.monotonic()
@@ -259,7 +240,6 @@ class Hearing:
                 self._decodes_from = now + (now - began) * (1 / SHARE - 1)
                 if samples_N is not None:
                     return samples_N
-            await self.workers(header, taken.due)
             made = blocks(None)
             while True:
                 try:
@@ -308,7 +288,7 @@ class Hearing:
                 transcript = transcript._replace(text=text_of(words))
             after = max((word.end for word in words), default=piece.end / rate)
             if is_long:
-                words = [_in_recording(word, cuts) for word in words]
+                words = [timed(word, cuts) for word in words]
             yield transcript._replace(words=words, seconds=in_recording(cuts, piece.end / rate) if is_long else seconds)
         if is_long and (heard < len(heard_N) or cuts):  # nobody can hear what follows
             yield Transcript(name, "", [], seconds)
@@ -335,7 +315,8 @@ def _moved(words: list[Word], start: float) -> list[Word]:
     return [word._replace(start=round(word.start + start, 3), end=round(word.end + start, 3)) for word in words]
 
 
-def _in_recording(word: Word, cuts: Sequence[Cut]) -> Word:
+def timed(word: Word, cuts: Sequence[Cut]) -> Word:
+    """A word of a recording out of which these are cut, at its time in it."""
     start, end = in_recording(cuts, word.start), in_recording(cuts, word.end, is_end=True)
     return word._replace(start=round(start, 3), end=round(end, 3))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from common.files.json_text import parsed
 from common.recognition.output.transcripts import Transcript
-from trt.runtime.sentences import Said, Saying
+from fastpitch.speaking.sentences import Said, Saying
 from trt.serving.admission.limits import RequestError
 from trt.serving.models import Sound
 from trt.serving.triton.sentences import tensors_of
@@ -93,14 +93,14 @@ class Infer:
             self.idle.pop()[1].close()
 
 
-class Remote:
-    """A lane of recordings that Triton recognises, and batches with one another.
+class RemoteLane:
+    """What Triton does, and batches with one another.
 
     Triton does not see that a client has gone; of what waits for a place here, nothing reaches it then.
     """
 
     def __init__(self, infer: Infer, *, most: int = MOST_AT_ONCE):
-        """`most`: recordings that Triton has at a time."""
+        """`most`: requests that Triton has at a time."""
         self._infer, self._under_way, self._places = infer, 0, asyncio.Semaphore(most)
 
     def start(self) -> None:
@@ -112,6 +112,10 @@ class Remote:
 
     def __len__(self) -> int:
         return self._under_way
+
+
+class Remote(RemoteLane):
+    """A lane of recordings that Triton recognises."""
 
     async def __call__(self, sound: Sound, due: float | None = None) -> Transcript:
         """The transcript, in the order in which they come. Raises RequestError."""
@@ -127,19 +131,12 @@ class Remote:
             raise RequestError(500, f"Triton gives what is no transcript: {error!r}", code="engine_error") from None
 
 
-class RemoteVoice:
-    """A lane of texts whose sentences Triton says, in batches with those of other texts; each comes as a whole."""
+class RemoteVoice(RemoteLane):
+    """A lane of texts whose sentences Triton says; each comes as a whole."""
 
     def __init__(self, infer: Infer, *, sample_rate: int, most: int):
-        """`most`: sentences that Triton has at a time."""
-        self._infer, self._rate, self._places = infer, sample_rate, asyncio.Semaphore(most)
-
-    def start(self) -> None:
-        """Nothing: the server runs."""
-
-    def stop(self) -> None:
-        """Closes its connections."""
-        self._infer.close()
+        super().__init__(infer, most=most)
+        self._rate = sample_rate
 
     async def __call__(self, saying: Saying, due: float | None = None) -> Said:
         """The next sentence or pause of a text, or why it cannot be said; None at its end. Raises RequestError."""

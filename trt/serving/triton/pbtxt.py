@@ -1,12 +1,7 @@
 """Protobuf's text format, as far as Triton's configurations need it."""
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 from typing import Any
-
-from trt.facts import ModelError
 
 Block = dict[str, Any]
 
@@ -38,33 +33,23 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True) if isinstance(value, str) else str(value)
 
 
-def validated(text: str, name: str) -> bool:
-    """Whether `text` was read as a model's configuration by tritonclient; False where that is not installed.
-
-    Raises ModelError for a text that is none.
-    """
-    found = importlib.util.find_spec("tritonclient")
-    places = [
-        Path(place) / "grpc" / "model_config_pb2.py" for place in (found and found.submodule_search_locations) or ()
-    ]
-    if not any(place.exists() for place in places):
-        return False
-    from google.protobuf import text_format
-
-    try:
-        text_format.Parse(text, _messages(places[0]).ModelConfig())
-    except text_format.ParseError as error:
-        raise ModelError(f"configuration of {name}: {error}") from None
-    return True
+def tensor(name: str, kind: str, *dims: int, **more: Any) -> Block:
+    """An input or an output of a model: its type, such as FP32, and its dimensions but for that of the batch."""
+    return {"name": name, "data_type": Enum(f"TYPE_{kind}"), "dims": list(dims), **more}
 
 
-def _messages(place: Path) -> Any:
-    """The module of messages alone: its package would import grpc."""
-    name = "model_config_pb2"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, place)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+def python_model(
+    name: str, inputs: list[Block], outputs: list[Block], *, most: int, delay_ms: float | None = None
+) -> Block:
+    """A model of Triton's Python back end, of at most so many requests in a batch; `delay_ms`: how long a request waits
+    for others, None for one that waits for none."""
+    delay = None if delay_ms is None else {"max_queue_delay_microseconds": round(1000 * delay_ms)}
+    return {
+        "name": name,
+        "backend": "python",
+        "max_batch_size": most,
+        "input": inputs,
+        "output": outputs,
+        "instance_group": [{"count": 1, "kind": Enum("KIND_CPU")}],  # of the tensors: the model finds its device
+        **({} if delay is None else {"dynamic_batching": delay}),
+    }

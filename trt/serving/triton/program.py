@@ -24,7 +24,7 @@ from trt.facts import ModelError
 from trt.serving.speaking.speech import AT_ONCE
 from trt.serving.triton.asking import MODEL, VOICE
 from trt.serving.triton.folder import Folder
-from trt.serving.triton.pbtxt import Block, Enum, text_of
+from trt.serving.triton.pbtxt import Block, python_model, tensor, text_of
 
 REPOSITORY = Path(__file__).parents[3]
 START_SECONDS = 120.0
@@ -225,7 +225,7 @@ def _write_models(own: Served, folder: Path) -> None:
     if own.voice is not None:
         tts, vocoder = own.voice
         spoken = {"tts": str(tts.resolve()), "vocoder": str(vocoder.resolve())}
-        _write_model(folder / VOICE, common | spoken, _voice_config(own))
+        _write_model(folder / VOICE, common | spoken, _voice_config())
 
 
 def _write_model(folder: Path, settings: dict[str, object], config: Block) -> None:
@@ -236,32 +236,18 @@ def _write_model(folder: Path, settings: dict[str, object], config: Block) -> No
 
 
 def _config(served: Served) -> Block:
-    return {
-        "name": MODEL,
-        "backend": "python",
-        "max_batch_size": served.max_batch,
-        "input": [{"name": "audio", "data_type": Enum("TYPE_FP32"), "dims": [-1], "allow_ragged_batch": True}],
-        "output": [{"name": "transcript", "data_type": Enum("TYPE_UINT8"), "dims": [-1]}],
-        "dynamic_batching": {"max_queue_delay_microseconds": round(1000 * served.delay_ms)},
-        "instance_group": [{"count": 1, "kind": Enum("KIND_CPU")}],  # of the tensors: the model finds its device
-    }
+    audio, transcript = tensor("audio", "FP32", -1, allow_ragged_batch=True), tensor("transcript", "UINT8", -1)
+    return python_model(MODEL, [audio], [transcript], most=served.max_batch, delay_ms=served.delay_ms)
 
 
-def _voice_config(served: Served) -> Block:
-    controls = len(Edits._fields)
-    return {
-        "name": VOICE,
-        "backend": "python",
-        "max_batch_size": AT_ONCE,
-        "input": [
-            {"name": "tokens", "data_type": Enum("TYPE_INT64"), "dims": [-1], "allow_ragged_batch": True},
-            {"name": "edits", "data_type": Enum("TYPE_FP32"), "dims": [controls, -1], "allow_ragged_batch": True},
-            {"name": "speaker", "data_type": Enum("TYPE_INT64"), "dims": [1]},
-        ],
-        "output": [{"name": "sound", "data_type": Enum("TYPE_FP32"), "dims": [-1]}],
-        "dynamic_batching": {"max_queue_delay_microseconds": 0},  # what is said alone does not wait for others
-        "instance_group": [{"count": 1, "kind": Enum("KIND_CPU")}],
-    }
+def _voice_config() -> Block:
+    inputs = [
+        tensor("tokens", "INT64", -1, allow_ragged_batch=True),
+        tensor("edits", "FP32", len(Edits._fields), -1, allow_ragged_batch=True),
+        tensor("speaker", "INT64", 1),
+    ]
+    # What is said alone does not wait for others.
+    return python_model(VOICE, inputs, [tensor("sound", "FP32", -1)], most=AT_ONCE, delay_ms=0)
 
 
 def site_packages() -> list[str]:

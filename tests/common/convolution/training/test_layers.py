@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common.convolution import Linear, native, products
+from common.convolution import native, products
+from common.convolution.linear import Linear
 from common.convolution.training import layers as trained
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
@@ -38,43 +39,6 @@ def test_a_linear_layer(activation):
         lambda *given: after(F.linear(*given)),
         leaves((2, 75, 40), (70, 40), (70,)),
     )
-
-
-@pytest.mark.parametrize("activation", ["identity", "gelu"])
-@pytest.mark.parametrize(("taps", "stride"), [(3, 2), (2, 2), (5, 3), (10, 5), (1, 1)])
-def test_a_strided_convolution(taps, stride, activation):
-    after = F.gelu if activation == "gelu" else nn.Identity()
-    agrees(
-        lambda x, weight, bias: trained.strided(x, weight, bias, stride, activation),
-        lambda x, weight, bias: after(F.conv1d(x.T[None], weight.transpose(1, 2), bias, stride))[0].T,
-        leaves((101, 40), (50, taps, 40), (50,)),
-    )
-
-
-def test_windows_with_weights_of_each_utterance():
-    windows_NSK = torch.randn(2, 500).unfold(1, 10, 5)
-    agrees(
-        trained.windows_gelu,
-        lambda windows, weight, bias: F.gelu(torch.baddbmm(bias.unsqueeze(1), windows, weight)),
-        [windows_NSK, *leaves((2, 10, 48), (2, 48))],
-    )
-
-
-@pytest.mark.parametrize("taps", [16, 7])
-@pytest.mark.parametrize("utterances", [1, 3])
-def test_a_grouped_convolution(taps, utterances):
-    before, after = taps // 2, (taps - 1) // 2
-    agrees(
-        lambda x, weight: trained.grouped(x, weight, before),
-        lambda x, weight: F.conv1d(F.pad(x.mT, (before, after)), weight, groups=3).mT,
-        leaves((utterances, 37, 36), (36, 12, taps)),
-    )
-
-
-def test_an_utterance_is_the_same_alone_and_in_a_batch():
-    x_NSD, weight_DEK = leaves((3, 37, 36), (36, 12, 8))
-    together = trained.grouped(x_NSD, weight_DEK, 4)
-    assert torch.equal(trained.grouped(x_NSD[1:2], weight_DEK, 4)[0], together[1])
 
 
 def test_only_what_is_asked_for_gets_a_gradient():

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from common.convolution import Kept
+from common.convolution.weights.kept import Kept
 
 
 def test_what_is_made_of_weights_is_kept_until_they_change():

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from common.convolution import FusedConvolution, native, prepare
+from common.convolution import native
+from common.convolution.operator import FusedConvolution, prepare
 
 pytestmark = pytest.mark.skipif(native.load() is None, reason="the native library was never built")
 CHANNELS, FILTERS, FRAMES, LOUD = 128, 96, 150, 100

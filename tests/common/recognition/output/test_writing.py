@@ -1,5 +1,4 @@
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +25,9 @@ HELLO = Transcript(
 
 def test_text_has_the_name_only_where_several_share_a_stream(tmp_path):
     path = tmp_path / "all.txt"
-    with writing.output(path) as stream:
-        writing.write_transcript(HELLO, "deeper/a", "text", stream, None)
-        writing.write_transcript(HELLO, "deeper/a", "text", stream, tmp_path)
+    for folder in (None, tmp_path):
+        with writing.output(path, "text", folder) as write:
+            write(HELLO, "deeper/a")
     assert path.read_text() == "a.wav\thello\n"
     assert (tmp_path / "deeper" / "a.txt").read_text() == "hello\n"
 
@@ -36,11 +35,12 @@ def test_text_has_the_name_only_where_several_share_a_stream(tmp_path):
 def test_names_that_are_no_text_are_written_nevertheless(tmp_path):
     odd = HELLO._replace(audio="latin\udce9.wav")
     for style, whole in (("text", False), ("json", True)):
-        with writing.output(tmp_path / style, whole=whole) as stream:
-            writing.write_transcript(odd, "a", style, stream, None)
+        with writing.output(tmp_path / style, style, whole=whole) as write:
+            write(odd, "a")
     assert (tmp_path / "text").read_text(encoding="utf-8") == "latin\\udce9.wav\thello\n"
     assert json.loads((tmp_path / "json").read_text(encoding="utf-8"))["audio"] == odd.audio
-    writing.write_transcript(odd._replace(text=odd.audio), "a", "text", sys.stdout, tmp_path)
+    with writing.output(None, "text", tmp_path) as write:
+        write(odd._replace(text=odd.audio), "a")
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "latin\\udce9.wav\n"
 
 
@@ -60,8 +60,11 @@ def test_log_probs_have_times_and_labels(tmp_path):
 @pytest.mark.parametrize("style", ["text", "json", "srt", "vtt"])
 def test_a_file_that_cannot_be_written_is_named(tmp_path, style):
     (tmp_path / "a").write_text("")
-    with pytest.raises(ConfigError, match=r"/a/b\.\w+: cannot be written to: (File exists|Not a directory)$"):
-        writing.write_transcript(HELLO, "a/b", style, sys.stdout, tmp_path)
+    with (
+        pytest.raises(ConfigError, match=r"/a/b\.\w+: cannot be written to: (File exists|Not a directory)$"),
+        writing.output(None, style, tmp_path) as write,
+    ):
+        write(HELLO, "a/b")
     with pytest.raises(ConfigError, match=r"/a/b\.npz: cannot be written to: (File exists|Not a directory)$"):
         writing.save_log_probs(tmp_path, "a/b", HELLO, ("x", "y"))
     with (
@@ -79,7 +82,7 @@ def test_places_that_cannot_be_written_to_are_named(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=r"/read: cannot be written to: Permission denied$"):
         writing.make_folder(tmp_path / "read")
     monkeypatch.undo()
-    with pytest.raises(ConfigError, match=r": cannot be written to: Is a directory$"), writing.output(tmp_path):
+    with pytest.raises(ConfigError, match=r": cannot be written to: Is a directory$"), writing.output(tmp_path, "text"):
         pass
     with pytest.raises(ConfigError, match=r"^format srt: 2 recordings do not go into one file; set --output_dir$"):
         writing.check([], [ITEM, ITEM], "srt", None, None)
@@ -109,9 +112,9 @@ def test_a_full_disk_is_one_line(tmp_path):
         pytest.skip("no /dev/full on this system")
     with (
         pytest.raises(ConfigError, match=r"^/dev/full: cannot be written to: No space left"),
-        writing.output(full) as stream,
+        writing.output(full, "text") as write,
     ):
-        writing.write_transcript(HELLO, "a", "text", stream, None)
+        write(HELLO, "a")
 
 
 def test_a_file_is_checked_before_long_work(tmp_path):
@@ -145,6 +148,6 @@ def test_a_name_of_several_lines_is_one_row():
 
 
 def test_a_dash_is_standard_output(capsys):
-    with writing.output(Path("-")) as stream:
-        writing.write_transcript(HELLO, "a", "text", stream, None)
+    with writing.output(Path("-"), "text") as write:
+        write(HELLO, "a")
     assert capsys.readouterr().out == "a.wav\thello\n"

@@ -45,13 +45,14 @@ TEXTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "text"), [(said, text) for said, texts in TEXTS.items() for text in texts])
 @pytest.mark.parametrize("space", "\n\t\u2003\u2009\u00a0\u202f")
-def test_any_space_is_read_as_a_space(said, text, space):
-    words = text.split(" ")
-    for i in range(1, len(words)):
-        spaced = space.join([" ".join(words[:i]), " ".join(words[i:])])
-        assert said(spaced).split() == said(text).split()
+def test_any_space_is_read_as_a_space(space):
+    wrong = []
+    for said, text in ((said, text) for said, texts in TEXTS.items() for text in texts):
+        words = text.split(" ")
+        spaced = [space.join([" ".join(words[:i]), " ".join(words[i:])]) for i in range(1, len(words))]
+        wrong += [each for each in spaced if said(each).split() != said(text).split()]
+    assert wrong == []
 
 
 def test_a_line_break_is_not_between_groups_of_digits():

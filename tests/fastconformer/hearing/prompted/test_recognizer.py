@@ -294,6 +294,32 @@ def test_a_word_in_which_ctc_overruled_the_decoder_is_heard_again_in_parts(pause
     assert "w1006" in sure.text.split(), "of which the decoder is sure too"
 
 
+def overruled(words: range, *, every: int, learned: float) -> str:
+    """What is written of speech in which CTC hears another word than each of some, and the decoder doubts it, in all
+    that is longer than `learned`."""
+    wrong = {len(SPECIAL) + number for number in words[6::every]}
+    asr = Forgetful(lambda labels: [n + 1000 if n in wrong else n for n in labels], learned=learned)
+
+    def hear(samples, own=asr._hear):
+        frames = own(samples)
+        for sound_N, log_probs_SV in zip(samples, frames.log_probs, strict=True):
+            for n in wrong if len(sound_N) > learned * RATE else ():
+                log_probs_SV[:, [n, n + 1000]] = log_probs_SV[:, [n + 1000, n]]
+        return frames
+
+    def decoded(*given, own=asr._decoded, **named):
+        sure = lambda label: 0.01 if label - 1000 in wrong else 0.9  # noqa: E731
+        return [one._replace(confidence=[sure(label) for label in one.labels]) for one in own(*given, **named)]
+
+    asr._hear, asr._decoded = hear, decoded
+    return asr.transcribe([speech(words, pauses=3)])[0].text
+
+
+def test_unsure_texts_that_get_better_in_parts_cost_a_recording_nothing():
+    words = range(900)
+    assert overruled(words, every=5, learned=4.2).split() == [f"w{number}" for number in words]
+
+
 def test_what_is_no_better_in_parts_stays_as_it_was():
     asr = Forgetful(lambda labels: labels[:1] if len(labels) > 30 else [], learned=0.0)
     (whole,) = asr.transcribe([speech(range(60), pauses=3)])

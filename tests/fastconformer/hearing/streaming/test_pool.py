@@ -392,7 +392,7 @@ def said(asr: Recognizer, script, seconds: float, feed=1_600) -> tuple[list, lis
 
     def decoded(encoded_BSC, first, end, progress):
         tokens = next(steps, []) if end[0] > first[0] else []
-        at, progress.frames = progress.frames[0], [progress.frames[0] + end[0] - first[0]]
+        at, progress[0].frames = progress[0].frames, progress[0].frames + end[0] - first[0]
         n = len(tokens)
         return [PieceHypothesis(list(tokens), [at] * n, [1] * n, "", [0.9] * n, [0.9] * n)]
 
@@ -556,6 +556,7 @@ def test_pauses_of_a_stream_are_not_heard_and_words_are_timed_with_them(speech, 
     first_N, second_N = speech[:48_000], speech[48_000:]
     short_N, long_N = (np.concatenate([first_N, np.zeros(n, np.float32), second_N]) for n in (400_000, 640_000))
     asr.feature_config = replace(asr.feature_config, longest_pause=0.1)
+    asr.keep = asr.feature_config.keeper()
     words, later = (fed(asr.session(), samples_N, [1600]) for samples_N in (short_N, long_N))
     assert [word.text for word in words] == [word.text for word in later]
     moved = [round(b.start - a.start, 3) for a, b in zip(words, later, strict=True)]

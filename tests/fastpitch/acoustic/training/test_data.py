@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from common.audio import waveform
-from common.data.loading import Failure, LoadingError, begin_worker
+from common.data.loading import Failure, LoadingError
 from common.data.manifest import ManifestError, Utterance
 from common.features import TTS, LogMel
 from fastpitch.acoustic.aligner import entropies, forward_sum_losses
@@ -155,10 +155,6 @@ def test_speakers_have_the_numbers_of_the_manifest_or_of_their_names():
         speaker_number(utterance("dan"), named)
 
 
-def test_a_signal_to_training_does_not_end_its_workers(corpus, tmp_path):
-    assert loader(dataset_of(toy_config(corpus, tmp_path)), [], workers=1).worker_init_fn is begin_worker
-
-
 def test_a_brief_clip_is_unfit_and_a_bad_one_a_failure_that_stops_or_is_noted(corpus, tmp_path):
     cfg = toy_config(corpus, tmp_path)
     dataset = dataset_of(cfg)
@@ -218,13 +214,6 @@ def test_prepared_mels_that_are_missing_or_of_another_size_are_named(corpus, tmp
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Config(epochs=0), "epochs = 0: expected at least 1"),
-        (lambda: Config(steps=-1), "steps = -1: expected a number of at least 0"),
-        (
-            lambda: Config(batch_size=3, grad_accumulation=2),
-            "batch_size = 3 is not a multiple of grad_accumulation = 2",
-        ),
-        (lambda: Config(ema=1.0), "ema = 1.0: expected a decay from 0, for none, to below 1"),
         (
             lambda: Config(pitch=PitchConfig(hop_samples=128)),
             "pitch.hop_samples = 128: expected 22050 and 256, those of features",

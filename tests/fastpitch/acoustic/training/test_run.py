@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from common.data.loading import Failure, LoadingError
+from common.data.manifest import read_manifest
 from common.runs import checkpoint
 from common.runs.checkpoint import CheckpointError
 from fastpitch.acoustic.checkpoints.reading import of_state
@@ -15,6 +16,7 @@ from fastpitch.acoustic.config import Config, DataConfig, rate_warning, scaled_r
 from fastpitch.acoustic.training import data
 from fastpitch.acoustic.training.run import embeddings_of_shared_symbols
 from fastpitch.front.symbols import TextProcessor
+from fastpitch.speaking import synthesizer
 from fastpitch.train import main, update
 from tests.data import shared
 from tests.fastpitch.runs import run_of, toy_config
@@ -45,8 +47,26 @@ def test_fine_tuning_with_other_symbols_keeps_the_embeddings_of_those_that_both_
     assert f"{start}: embeddings of {len(before)} of {len(after)} symbols kept, the others start anew" in events(
         tmp_path
     )
+    assert {symbol for symbol, is_it in zip(after, model.symbols_learned, strict=True) if is_it} == learned(start)
     assert model.pitch_mean.tolist() == [150.0]
     assert progress.step == 0
+
+
+def learned(path: Path) -> set[str]:
+    return set(synthesizer.load(path, device="cpu").text.learned)
+
+
+def test_a_voice_knows_the_symbols_of_the_texts_that_it_has_learned_from(corpus, stopped, tmp_path, caplog):
+    cfg = toy_config(corpus, tmp_path)
+    main(replace(cfg, epochs=1))
+    voice = synthesizer.load(checkpoint.saved_steps(tmp_path, "fastpitch")[0][1], device="cpu")
+    texts = read_manifest(corpus / "train").utterances
+    assert set(voice.text.learned) == {s for each in texts for s in TextProcessor(cfg.text).encode(each.text).symbols}
+    assert voice.plan("One, two.")[0].encoded.symbols == voice.plan("One two")[0].encoded.symbols
+    assert "'One, two.': skipped ',' (COMMA), '.' (FULL STOP)" in caplog.text
+    stopped_early = checkpoint.saved_steps(stopped.output_dir, "fastpitch")[0][1]
+    main(replace(cfg, epochs=1, checkpoint=stopped_early, output_dir=tmp_path / "further"))
+    assert learned(checkpoint.saved_steps(tmp_path / "further", "fastpitch")[0][1]) == set(voice.text.learned)
 
 
 def test_fine_tuning_makes_the_model_of_the_checkpoint_with_its_features_and_its_reading_of_texts(stopped, tmp_path):
@@ -89,7 +109,8 @@ def test_fine_tuning_begins_with_a_published_checkpoint(corpus, tmp_path):
     with run_of(cfg) as run:
         weights = run.model.state_dict()
     same = [name for name in weights if torch.equal(weights[name], published.weights.get(name, weights[name][:0]))]
-    assert set(weights) - set(same) <= {"pitch_mean", "pitch_std", "pitch_range"}
+    assert set(weights) - set(same) <= {"pitch_mean", "pitch_std", "pitch_range", "symbols_learned"}
+    assert weights["symbols_learned"].all()
 
 
 def test_fine_tuning_begins_with_a_voice_by_its_name(stopped, tmp_path, monkeypatch):

@@ -57,16 +57,6 @@ def test_the_layout_for_a_cpu_gives_the_same_audio(cfg, is_prepared):
     assert torch.equal(mel_BMT, before_BMT)
 
 
-@pytest.mark.parametrize("cfg", [HifiganConfig(channels=16), V3], ids=["pairs", "single"])
-def test_an_utterance_is_the_same_alone_and_in_a_batch(cfg):
-    generator = loud(HifiganGenerator(cfg, 80)).eval()
-    mel_BMT, frames_B = random_mel(2, 80, 24), torch.tensor([24, 9])
-    with torch.no_grad():
-        together_BN, alone_BN = generator(mel_BMT, frames_B), generator(mel_BMT[1:, :, :9])
-    torch.testing.assert_close(together_BN[1:, : 9 * 256], alone_BN, rtol=0, atol=1e-6)
-    assert not together_BN[1, 9 * 256 :].any()
-
-
 def test_weight_normalisation_folds_and_unfolds_without_a_change_of_what_is_said():
     generator = HifiganGenerator(V3, 80, normalized=True).eval()
     mel_BMT = random_mel(1, 80, 10)
@@ -100,13 +90,6 @@ def test_a_mel_spectrogram_says_the_magnitudes_of_what_it_is_of():
     mel_M = torch.from_numpy(mel_filters(TTS)).sum(1).mul(0.3).log()
     found_K = slopes_KM @ mel_M + offsets_K
     torch.testing.assert_close(found_K, torch.full((513,), 0.3).log(), rtol=0, atol=1e-3)
-
-
-def test_gradients_reach_all_weights_of_the_light_generator():
-    torch.manual_seed(0)
-    generator = IstftGenerator(IstftConfig(channels=8, layers=2), TTS)
-    generator(random_mel(2, 80, 12)).square().sum().backward()
-    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in generator.parameters())
 
 
 def mel_distance(audio_BN: torch.Tensor, mel_BMT: torch.Tensor) -> float:
@@ -207,11 +190,7 @@ def test_spectra_stay_in_fp32_under_autocast():
         ({"istft": {"kernel": 4}}, "kernel = 4: expected an odd number of frames"),
         ({"discriminator": {"divide_channels": 3}}, "divide_channels = 3: expected 1, 2, 4, 8 or 16"),
         ({"data": {"segment_frames": 4}}, "segment_frames = 4, segments_per_clip = 1: expected at least 8"),
-        ({"epochs": 0}, "epochs = 0: expected at least 1"),
-        ({"steps": -1}, "steps = -1: expected a number of at least 0"),
         ({"samples_every_epochs": -1}, "samples_every_epochs = -1: expected a number of at least 0"),
-        ({"batch_size": 3, "grad_accumulation": 2}, "batch_size = 3 is not a multiple of grad_accumulation = 2"),
-        ({"ema": 1.0}, "ema = 1.0: expected a decay"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_told(settings, told):

@@ -97,16 +97,6 @@ def test_a_body_that_says_that_it_is_too_large_is_refused_at_once(narrow):
     still_answers(narrow)
 
 
-def test_a_body_that_turns_out_too_large_is_refused_and_its_client_reads_why(narrow):
-    with connected(narrow) as connection:
-        connection.sendall(head(None) + b"5\r\n--b\r\n\r\n")
-        for _ in range(40):
-            connection.sendall(b"40000\r\n" + bytes(0x40000) + b"\r\n")
-        connection.sendall(b"0\r\n\r\n")
-        assert answer_of(connection)[0] in (400, 413)
-    still_answers(narrow)
-
-
 def test_a_form_that_turns_out_too_large_is_refused(narrow):
     begin = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
     with connected(narrow) as connection:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fastpitch.front.control import Control
-from trt.runtime.sentences import Saying
+from fastpitch.speaking.sentences import Saying
 from trt.serve import ServeConfig
 from trt.serving.admission.limits import RequestError
 from trt.serving.models import load_voice
