@@ -261,13 +261,13 @@ def train(
 
 
 def written(weights: dict[str, dict[str, int]]) -> str:
-    """The file of the weights: the names of all parts, then a row a feature with pairs of a part's place and weight."""
+    """The file of the weights: the names of all parts, then a row a feature with the place and the weight of each part."""
     often = Counter(part for row in weights.values() for part in row)
     parts = sorted(often, key=lambda part: (-often[part], part))  # short numbers for what is frequent
     places = {part: i for i, part in enumerate(parts)}
     lines = ["# parts; feature\tplace of a part and its weight, and so on", "\t".join(parts)]
     for feature in sorted(weights):
-        pairs = " ".join(f"{places[part]} {weight}" for part, weight in sorted(weights[feature].items()))
+        pairs = " ".join(f"{places[part]}{weight:+}" for part, weight in sorted(weights[feature].items()))
         lines.append(f"{feature}\t{pairs}")
     return "\n".join(lines) + "\n"
 

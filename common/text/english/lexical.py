@@ -20,6 +20,7 @@ _WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
 _GOES_ON = re.compile(r"\.(?:,|\s+[a-z])")
 _WITHIN_A_NAME = re.compile(r"\.?[-\w]")
 _GREEK = re.compile(r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])")
+_TRIANGLE = re.compile(r"[Δ∆]([A-Z]{3})(?!\w)")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.\s?){1,9}[A-Za-z](?:\.|(?!\w))|(?:[A-Za-z]\.){2,9}")
 _CAPITALS = re.compile(r"([A-Z]{2,})('?s|'d|'ed|'ing|ed|ing)?(?![A-Za-z])")
 _NUMERAL = re.compile(r"([IVXLCDM]+|[ivxlcdm]+)('s)?(?![\w'])")
@@ -64,6 +65,8 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     """All that a letter may begin."""
     if greek := _GREEK.match(text, position):
         return [Proposal(position + 1, [], [reading("greek", words.GREEK[greek[0].lower()])])]
+    if triangle := _TRIANGLE.match(text, position):
+        return [Proposal(triangle.end(), [], [reading("greek", f"triangle {style.letters(triangle[1])}")])]
     core = CORE.match(text, position)
     assert core
     word, stop = core[0], core.end()

@@ -68,6 +68,7 @@ SHAPES = Shapes((
     shape("short year", r"'(\d\d)(?!\w)", say.short_year, "'0"),
     shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, r"0(?:[eE][0+-]|[.,]0)|\.0"),
     shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "0x[0a]"),
+    shape("code", r"\d[A-Z]\d[A-Z\d]{2,12}(?![\w-])", words.labelled, "0[A-Z]0"),
     shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, r"0\.0"),
     shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, r"0\.0"),
     shape("telephone", r"\+?(?:\(\d{1,5}\)|\d{1,6})(?:[ .-]?(?:\(\d{1,5}\)|(?<!\d)\d{1,8}|(?<=\))[ ]?\d{1,8})"

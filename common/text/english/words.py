@@ -75,6 +75,7 @@ _REFERRED = re.compile(
 _OWNED = re.compile(
     r"\b(?:the|my|your|his|her|its|our|their|this|that|what|which|order|phone)\s(?:\w{2,9}\s)?\Z", re.IGNORECASE
 )
+_RAISED = re.compile(r"[⁰¹²³⁴-⁹]\s")
 _MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
 _AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
 _VERSE, _CHAPTER = re.compile(r"\.?\s\d+:\d"), re.compile(r"(?<!Is)\.?\s\d")
@@ -104,7 +105,7 @@ def abbreviations(written: str, style: Style, *, dot: bool, place: Place = NOWHE
             if form.said not in found or entry.kind in _BESIDE:
                 found[str(form.said)] = form
     readings = list(found.values())
-    is_per = len(written) > 1 or place.text.startswith("/", place.stop)
+    is_per = len(written) > 1 or place.text.startswith("/", place.stop) or bool(_RAISED.match(place.ahead(2)))
     if written in ALONE and is_per and not (dot or place.ahead(1).isdigit()):
         for unit in units(written, style):
             if unit.kind == "unit":
