@@ -22,18 +22,11 @@ from common.data.manifest import Utterance, read_sources
 from common.recognition.cutting.tensors import padded
 from common.recognition.metrics import ErrorCount, word_errors
 from fastconformer.attending import AttentionRecognizer
+from fastconformer.benchmark import enough
 
 PAUSES = (0.0, 0.3)
 LEFT_TOKENS, RIGHT_TOKENS = 24, 7  # that NeMo looks at for a run that both have, before and after a seam
 Hearing = Callable[[AttentionRecognizer, np.ndarray, str], str]
-
-
-def enough(utterances: Sequence[Utterance], seconds: float) -> list[Utterance]:
-    """Utterances that together last about so long, from the first on, as often as it takes."""
-    chosen: list[Utterance] = []
-    while sum(utterance.seconds for utterance in chosen) < seconds:
-        chosen.append(utterances[len(chosen) % len(utterances)])
-    return chosen
 
 
 def main() -> None:
@@ -48,7 +41,7 @@ def main() -> None:
     spoken = [
         u for u in found if {*(dict(u.wanted).get(k) for k in ("source_lang", "target_lang"))} == {options.language}
     ]
-    chosen = enough(spoken, 60 * options.minutes)
+    chosen = [spoken[i] for i in enough(spoken, 60 * options.minutes)]
     asr = fastconformer.load(options.model, device="cpu")
     assert isinstance(asr, AttentionRecognizer), "expected a model with an attention decoder"
     said = " ".join(u.text for u in chosen)

@@ -22,6 +22,7 @@ COMMANDS = {
     "wav2vec2.inference": "wav2vec2.inference.InferenceConfig",
     "fastconformer.inference": "fastconformer.inference.InferenceConfig",
     "fastconformer.evaluation": "fastconformer.evaluation.EvaluationConfig",
+    "fastconformer.benchmark": "fastconformer.benchmark.LengthConfig",
     "trt.benchmark": "trt.benchmark.BenchmarkConfig",
     "trt.export": "trt.export.command.ExportConfig",
     "trt.run": "trt.run.RunConfig",
