@@ -15,7 +15,7 @@ import fastpitch
 from common import config
 from common.audio import waveform
 from common.data.synthetic import SyntheticConfig, build_ljspeech
-from common.data.texts.sentences import Language, printed, sentences
+from common.data.texts.sentences import Language, sentences
 from common.recognition.metrics import ErrorCount, character_errors
 from common.runs import checkpoint
 from common.runs.report_page import Number
@@ -109,11 +109,10 @@ def listen(runs: Runs, asr: Recognizer, size: Size, language: Language = "en") -
     folder = runs.acoustic.output_dir / "spoken"
     folder.mkdir(exist_ok=True)
     start = time.perf_counter()
-    written = [printed(text, language) for text in texts]
-    spoken = list(tts.speak([tts.plan(text) for text in written], voice))
+    spoken = list(tts.speak([tts.plan(text) for text in texts], voice))
     took = time.perf_counter() - start
     paths = [folder / f"{number:02d}.wav" for number in range(1, len(texts) + 1)]
-    said = [_heard(*each, asr) for each in zip(paths, written, spoken, strict=True)]
+    said = [_heard(*each, asr) for each in zip(paths, texts, spoken, strict=True)]
     return HeardSentences(said, character_errors(texts, [each.heard for each in said]), took)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.carriers import carried
 from benchmarks.normalization import CODES, READERS, Case, Reader, compared_words, phrases
 from common.text.engine.choose import Proposal, SpokenForm
 from common.text.engine.context import Before, KnownWords, Surroundings, named_words
@@ -260,13 +261,13 @@ def train(
 
 
 def written(weights: dict[str, dict[str, int]]) -> str:
-    """The file of the weights: the names of all parts, then a row a feature with pairs of a part's place and weight."""
+    """The file of the weights: the names of all parts, then a row a feature with places and weights of parts."""
     often = Counter(part for row in weights.values() for part in row)
     parts = sorted(often, key=lambda part: (-often[part], part))  # short numbers for what is frequent
     places = {part: i for i, part in enumerate(parts)}
     lines = ["# parts; feature\tplace of a part and its weight, and so on", "\t".join(parts)]
     for feature in sorted(weights):
-        pairs = " ".join(f"{places[part]} {weight}" for part, weight in sorted(weights[feature].items()))
+        pairs = " ".join(f"{places[part]}{weight:+}" for part, weight in sorted(weights[feature].items()))
         lines.append(f"{feature}\t{pairs}")
     return "\n".join(lines) + "\n"
 
@@ -333,7 +334,8 @@ def taught(languages: str, without: Collection[str] = ()) -> list[Taught]:
         align = {name: partial(aligned_european, code=code) for name, code in CODES.items()}
     data = []
     for name in align if languages == "european" else (languages,):
-        for case in phrases(name):
+        made = carried() if name == "english" else ()
+        for case in (*phrases(name), *(Case("carriers", "", text, [said]) for text, said in made)):
             if case.set in without:
                 continue
             if found := align[name](case):

@@ -94,7 +94,7 @@ class _Mark(NamedTuple):
 
 
 def speak(text: str, voice: EspeakVoice, *, seed: int = 0) -> TimedSpeech:
-    """Speak one sentence of plain words; the marks behind a word belong to it.
+    """Speak one sentence of plain words.
 
     A pure function: the library is loaded anew for every sentence, because no call resets its wave phase, flutter and
     noise, which otherwise run on from one sentence into the next (8 ms, most of it in listing the voices).

@@ -21,7 +21,7 @@ import soxr
 
 from common.audio import espeak, waveform
 from common.data.texts.paired import pairs
-from common.data.texts.sentences import Language, Subset, printed, sentences
+from common.data.texts.sentences import QUESTIONS, Language, Subset, sentences
 
 # Variants of espeak-ng that a listener understands at once. Left out: robots, whispers, echoes, Klatt synthesis, and
 # variants that are nearly a held-out one (f5 is f2, f4 is f3, rob is robert), so that those are speakers of their own.
@@ -36,7 +36,6 @@ _VARIANTS: dict[Subset, dict[str, str]] = {
 _FOLDERS: dict[Subset, str] = {"train": "train-clean", "dev": "dev-clean", "test": "test-clean"}
 _UTTERANCES_PER_CHAPTER = 25
 _SPARE_SECONDS = 0.1
-_WITHOUT_MARKS = 4  # one text in as many of a voice has no marks, as some that are to be spoken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,9 +157,8 @@ def build_ljspeech(
 ) -> Path:
     """Write `folder` as LJSpeech is distributed: one voice, no noise, `wavs/` at 22,050 Hz and `metadata.csv`.
 
-    `metadata.csv` has `id|text as printed|text to be read` for `train_utterances` sentences of the training subset: the
-    same text, but every fourth is to be read without marks, so that a voice learns both. `word_times.jsonl` is as in
-    `build_librispeech`, and so are the other arguments, errors, and the return value.
+    `metadata.csv` has `id|text as printed|text as spoken` for `train_utterances` sentences of the training subset;
+    `word_times.jsonl` is as in `build_librispeech`, and so are the other arguments, errors, and the return value.
     """
     config = config or SyntheticConfig()
     voice = voice or espeak.EspeakVoice(language=config.accents[0], variant="f2", words_per_minute=160)
@@ -169,19 +167,15 @@ def build_ljspeech(
         texts = sentences(config.train_utterances, seed=config.seed, language=config.language)
         names = [f"SY{i // 100 + 1:03d}-{i % 100 + 1:04d}" for i in range(len(texts))]
         tasks = [
-            _Task(name, root / "wavs" / f"{name}.wav", printed(text, config.language), voice, (config.seed, i))
+            _Task(name, root / "wavs" / f"{name}.wav", text, voice, (config.seed, i))
             for i, (name, text) in enumerate(zip(names, texts, strict=True))
         ]
         spoken = _speak_all(tasks, _render_clean, config, workers, progress)
         _write_word_times(root / "word_times.jsonl", spoken)
-        lines = [
-            f"{task.id}|{task.sentence}|{task.sentence if i % _WITHOUT_MARKS else text}\n"
-            for i, (task, text) in enumerate(zip(tasks, texts, strict=True))
-        ]
+        lines = [f"{task.id}|{_as_printed(task.sentence, config.language)}|{task.sentence}\n" for task in tasks]
         (root / "metadata.csv").write_text("".join(lines), encoding="utf-8")
 
-    description = {"layout": "ljspeech", "texts": "with marks", **_described(config), "voice": asdict(voice)}
-    return _build_once(Path(folder), description, write)
+    return _build_once(Path(folder), {"layout": "ljspeech", **_described(config), "voice": asdict(voice)}, write)
 
 
 def build_translations(
@@ -329,12 +323,11 @@ def _render_noisy(config: SyntheticConfig, task: _Task) -> _Spoken:
 
 
 def _render_clean(_: SyntheticConfig, task: _Task) -> _Spoken:
-    speech = espeak.speak(task.sentence.lower(), task.voice)
+    speech = espeak.speak(task.sentence, task.voice)
     silence = np.zeros(round(_SPARE_SECONDS * espeak.SAMPLE_RATE), np.float32)
     samples = np.concatenate([silence, 0.7 * speech.samples / np.abs(speech.samples).max(), silence])
     waveform.write(task.path, samples, espeak.SAMPLE_RATE)
-    words = [time._replace(word=time.word.rstrip(",.?")) for time in speech.words]
-    return _Spoken(task, len(samples) / espeak.SAMPLE_RATE, _delayed(words, _SPARE_SECONDS))
+    return _Spoken(task, len(samples) / espeak.SAMPLE_RATE, _delayed(speech.words, _SPARE_SECONDS))
 
 
 def _coloured_noise(count: int, *, slope: float, random: np.random.Generator) -> np.ndarray:
@@ -354,6 +347,11 @@ def _described(config: SyntheticConfig) -> dict[str, object]:
     """What a corpus says that it contains; English ones as before there were others, so that they are recognised."""
     described = asdict(config)
     return {name: value for name, value in described.items() if (name, value) != ("language", "en")}
+
+
+def _as_printed(sentence: str, language: Language) -> str:
+    question = sentence.startswith(QUESTIONS[language])
+    return sentence[0].upper() + sentence[1:] + ("?" if question else ".")
 
 
 def _write_transcripts(tasks: list[_Task]) -> None:

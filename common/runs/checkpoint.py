@@ -232,16 +232,16 @@ def fill(model: torch.nn.Module, weights: Mapping[str, torch.Tensor], path: Path
         if not isinstance(weight, torch.Tensor) or weight.is_complex() or weight.layout != torch.strided:
             raise CheckpointError(f"{path}: {name} is no weight: expected a tensor, found {type(weight).__name__}")
     check_numbers(weights, path)
-    counters = {name: torch.tensor(0) for name in model.state_dict() if name.endswith(_COUNTER)}
+    own = {name: tensor.is_floating_point() for name, tensor in model.state_dict().items()}
+    counters = {name: torch.tensor(0) for name in own if name.endswith(_COUNTER)}
     weights = counters | {name: full(name, weight) for name, weight in weights.items()}
     try:
         model.load_state_dict(weights, assign=True)
     except RuntimeError as error:
         problem = " ".join(str(error).split())
         raise CheckpointError(f"{path}: does not fit its configuration: {problem[:300]}") from None
-    own = {name: tensor.is_floating_point() for name, tensor in model.state_dict().items()}
-    if wrong := [name for name, w in weights.items() if name in own and own[name] != ("num_batches" not in name)]:
-        expected = "whole" if "num_batches" in wrong[0] else "floating-point"
+    if wrong := [name for name, w in weights.items() if name in own and own[name] != w.is_floating_point()]:
+        expected = "floating-point" if own[wrong[0]] else "whole"
         raise CheckpointError(f"{path}: {wrong[0]} is of {weights[wrong[0]].dtype}; expected {expected} numbers")
     owned(model)
 

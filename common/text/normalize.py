@@ -85,7 +85,7 @@ def _is_said(text: str, i: int, keep: str, *, symbols: bool) -> bool:
     if character.lower() not in GREEK or text[max(0, i - 1) : i].isalpha():
         return False
     behind = text[i + 1 : i + 3]
-    is_factor = behind[:1].isascii() and not behind[1:].isalpha()  # πr², ΔT
+    is_factor = behind[:1].isascii() and (not behind[1:].isalpha() or behind.isupper())  # πr², ΔT, ΔABC
     return is_factor or not behind[:1].isalpha()
 
 

@@ -27,7 +27,7 @@ from ctc.native.kernels import DeviceFunctions
 
 WORKSPACE_ALIGNMENT = 256
 FUNCTIONS = {
-    "ctc_loss_cuda": "pppppppppppp",
+    "ctc_loss_cuda": "pppppppppppp>i",
     "ctc_loss_cuda_workspace": "pp>i",
     "ctc_scale_gradient_cuda": "pppnp",
     "ctc_greedy_cuda_workspace": "nn>z",
@@ -104,4 +104,4 @@ def check_on_host(
 def launch(function: Callable[..., int], device: torch.device, *arguments: object) -> None:
     """Calls `function` on `device` with its current stream behind `arguments`."""
     with native_code.current_stream(device) as stream:
-        function(*arguments, stream)
+        native_code.check(function(*arguments, stream), function)

@@ -111,7 +111,7 @@ class FastPitch(nn.Module):
     pitch_range: Tensor
     """[speakers, 2] in Hz, lowest and highest pitch that was heard in training."""
     symbols_learned: Tensor
-    """[S] above 0 for each symbol that was in a text of the training."""
+    """[S] bool, whether a symbol was in a text of the training."""
 
     def __init__(self, config: ModelConfig, *, n_symbols: int, mel_bins: int):
         super().__init__()
@@ -133,7 +133,7 @@ class FastPitch(nn.Module):
         self.register_buffer("pitch_mean", torch.full((config.speakers,), MEAN_HZ))
         self.register_buffer("pitch_std", torch.full((config.speakers,), DEVIATION_HZ))
         self.register_buffer("pitch_range", usual_range(self.pitch_mean, self.pitch_std))
-        self.register_buffer("symbols_learned", torch.zeros(n_symbols))
+        self.register_buffer("symbols_learned", torch.zeros(n_symbols, dtype=torch.bool))
 
     def forward(self, tokens_BL: Tensor, lengths_B: Tensor, targets: SpeechTargets, speaker_B: Tensor) -> Prediction:
         """Predictions for training, conditioned on recorded pitch, energy and durations, learned ones or given ones.
@@ -350,7 +350,7 @@ class FastPitch(nn.Module):
     def note_symbols(self) -> None:
         """Notes the symbols that the gradient of a step reaches."""
         if (gradient_SC := self.symbols.weight.grad) is not None:
-            self.symbols_learned.copy_(self.symbols_learned.maximum((gradient_SC != 0).any(1)))
+            self.symbols_learned |= (gradient_SC != 0).any(1)
 
     def voice(self, speaker: int | Tensor, batch: int) -> Tensor | None:
         """[B, 1, C] the embedding of the speakers; None where there is only one."""
@@ -387,7 +387,7 @@ class FastPitch(nn.Module):
         if len(statistics) == 2:  # published checkpoints, and ours of before, do not have the range
             state_dict.setdefault(f"{prefix}pitch_range", usual_range(statistics[0], statistics[1]))
         if (symbols_SC := state_dict.get(f"{prefix}symbols.weight")) is not None:
-            state_dict.setdefault(f"{prefix}symbols_learned", torch.ones(len(symbols_SC)))  # they do not say either
+            state_dict.setdefault(f"{prefix}symbols_learned", torch.ones(len(symbols_SC), dtype=torch.bool))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

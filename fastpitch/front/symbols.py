@@ -85,11 +85,10 @@ class TextProcessor:
         unknown = [symbol for symbol in piece.symbols if symbol not in known]
         if unknown and self.config.unknown_characters == "error":
             raise TextError(self._unknown(unknown[0], text))
-        known = [self._nearest[symbol] for symbol in known]
-        if self.learned and not piece.word:
-            unknown += [symbol for symbol in known if symbol not in self.learned]
-            known = [symbol for symbol in known if symbol in self.learned]
         encoded.left_out.extend(unknown)
+        known = [self._nearest[symbol] for symbol in known]
+        if self.learned and not piece.word:  # where a mark is left out, the spaces around it become one
+            known = [s for s in known if s in self.learned and not (s == " " and encoded.symbols[-1:] == [" "])]
         if piece.word and known:
             first = len(encoded.tokens)
             encoded.words.append(WordSymbols(piece.word, first, first + len(known) - 1))

@@ -201,15 +201,14 @@ def load(
     path = voices.located(path, voices.ACOUSTIC)
     with checkpoint.usable(path):
         imported = reading.read(path)
-        weights = imported.chosen(ema, path)
-        processor = TextProcessor(text or replace(imported.config.text, unknown_characters="skip"))
-        with checkpoint.unfilled():
-            mel_bins = imported.config.features.mel_bins
-            model = FastPitch(imported.config.model, n_symbols=len(processor.symbols), mel_bins=mel_bins)
-        checkpoint.fill(model, checkpoint.widened(weights), path)
-        learned = [symbol for symbol, is_it in zip(processor.symbols, model.symbols_learned, strict=True) if is_it]
-        processor = TextProcessor(processor.config, learned=learned)
-    chosen, config = distributed.pick_device(device), imported.config
+        config, weights = imported.config, imported.chosen(ema, path)
+        processor = TextProcessor(text or replace(config.text, unknown_characters="skip"))
+        symbols, mel_bins = len(processor.symbols), config.features.mel_bins
+        model = checkpoint.made(lambda: FastPitch(config.model, n_symbols=symbols, mel_bins=mel_bins), weights, path)
+        if not model.symbols_learned.all():
+            learned = [symbol for symbol, is_it in zip(processor.symbols, model.symbols_learned, strict=True) if is_it]
+            processor = TextProcessor(processor.config, learned=learned)
+    chosen = distributed.pick_device(device)
 
     def build(tried: Precision, network: FastPitch) -> Synthesizer:
         return Synthesizer(

@@ -303,5 +303,5 @@ def _filled(network: Generator, weights: dict[str, Tensor], path: Path) -> Gener
         plain = folded(weights)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: does not fit its configuration: {error}") from None
-    checkpoint.fill(network, checkpoint.widened(plain), path)
+    checkpoint.fill(network, plain, path)
     return network.eval()

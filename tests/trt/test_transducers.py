@@ -93,6 +93,17 @@ def test_a_transducer_decodes_with_a_language_model_and_words_to_favour_as_at_ho
     assert_same_searches(hybrid, "transducer", ["hot words", "language model"], recordings)
 
 
+def test_words_of_each_recording_and_context_are_taken_as_at_home(hybrid, recordings):
+    own_asr, asr = loading.load(hybrid), load(golden.folder() / "tdt_ctc.nemo", device="cpu")
+    how, words = {"whole_seconds": 2.0, "left_seconds": 4.0, "on_error": "skip"}, [["a"], *[[] for _ in recordings[1:]]]
+    found, expected, plain = (
+        one.transcribe(recordings, decoder=one.decoder(DecodingOptions(beam=2, hot_word_boost=300.0)), **how, **more)
+        for one, more in ((own_asr, {"hot_words": words}), (asr, {"hot_words": words}), (asr, {}))
+    )
+    assert [one.text for one in found] == [one.text for one in expected]
+    assert [one.text == two.text for one, two in zip(found, plain, strict=True)] == [not own for own in words]
+
+
 @pytest.mark.parametrize("kind", ["beam", "beam with all"])
 def test_a_transducer_searches_as_at_home(kind, hybrid, recordings):
     """Texts, times and scores of all transcripts, whole and in chunks."""

@@ -91,9 +91,11 @@ CHOICES: dict[Language, dict[str, tuple[str, ...]]] = {
     "en": _choices(_RULES),
     "de": _choices(german.RULES),
 }
-# How sentences begin that are questions, and before which words a comma stands.
-_QUESTIONS = {"en": "how|where|who|do you", "de": "wer|wo|wie viele|warum|hast du"}
-_AFTER_COMMA = {"en": "so|but|then", "de": "dass|aber|weil"}
+QUESTIONS: dict[Language, tuple[str, ...]] = {
+    "en": ("how", "where", "who", "do you"),
+    "de": ("wer ", "wo ", "wie viele", "warum", "hast du"),
+}
+"""How sentences begin that are questions."""
 
 
 def sentences(count: int, *, subset: Subset = "train", seed: int = 0, language: Language = "en") -> list[str]:
@@ -111,12 +113,6 @@ def sentences(count: int, *, subset: Subset = "train", seed: int = 0, language: 
         if subset_of(sentence) == subset and _is_natural(sentence):
             found[sentence] = None
     raise ValueError(f"the grammar gave {len(found)} different sentences for {subset}, not {count}")
-
-
-def printed(sentence: str, language: Language = "en") -> str:
-    """A sentence as it is printed: with a capital and its marks."""
-    end = "?" if re.match(rf"({_QUESTIONS[language]})\b", sentence) else "."
-    return sentence[0].upper() + re.sub(rf" (?=({_AFTER_COMMA[language]}) )", ", ", sentence[1:]) + end
 
 
 def subset_of(sentence: str) -> Subset:

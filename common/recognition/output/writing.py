@@ -131,22 +131,19 @@ def output(
     To standard output without either, and for "-". `whole`: the file at `path` appears at the end, or not at all.
     Raises ConfigError, as does what it gives.
     """
-
-    def to_own_file(transcript: Transcript, name: str) -> None:
-        assert output_dir is not None
-        own = output_dir / file_name(name, style)
-        with told(own):
-            write_text(own, rendered(transcript, style, with_name=False))
-
-    def to_stream(transcript: Transcript, _: str) -> None:
-        with told(getattr(stream, "name", None) or "output"):
-            print(rendered(transcript, style, with_name=True), end="", file=stream, flush=True)
-
-    if output_dir is not None:
-        yield to_own_file
-        return
     with _stream(path, whole=whole) as stream:
-        yield to_stream
+
+        def write(transcript: Transcript, name: str) -> None:
+            text = rendered(transcript, style, with_name=output_dir is None)
+            if output_dir is None:
+                with told(getattr(stream, "name", None) or "output"):
+                    print(text, end="", file=stream, flush=True)
+                return
+            own = output_dir / file_name(name, style)
+            with told(own):
+                write_text(own, text)
+
+        yield write
 
 
 @contextlib.contextmanager

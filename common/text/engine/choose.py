@@ -54,11 +54,11 @@ def read_table(path: Path) -> list[list[str]]:
 
 
 def read_weights(path: Path) -> dict[str, Row]:
-    """Weights of parts by feature: the names of all parts; then a row a feature, pairs of a part's place and weight."""
+    """Weights of parts by feature: the names of all parts; then a row a feature, places and weights: 3+12 5-4."""
     parts, *rows = read_table(path)
     weights: dict[str, Row] = {}
     for feature, row in rows:
-        numbers = list(map(int, row.split()))
+        numbers = list(map(int, row.replace("+", " ").replace("-", " -").split()))
         weights[feature] = {parts[i]: weight for i, weight in zip(numbers[::2], numbers[1::2], strict=True)}
     return weights
 

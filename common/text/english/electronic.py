@@ -22,7 +22,6 @@ MARKS = {
 _WHOLE_LABEL = re.compile(r"(?<![^./])(?:en|de|es|ca)(?=[./]|\Z)")
 _YEAR_IN_A_NAME = re.compile("(?:19[5-9]|20[0-4])\\d")
 INTERNET = r"((?:\d{1,3}\.){3}\d{1,3})(?::(\d{2,5}))?(?![\w.]*\d)"
-_INTERNET = re.compile(INTERNET)
 _TAIL = r"(?:[/?#][^\s<>\"]*[^\s<>\".,;:!?)\]])?"
 _FOLDERS = r"(?:\.{1,2}/|~/|/)?(?:[\w.-]{1,99}/){0,20}"
 ADDRESS = "|".join(
@@ -34,6 +33,7 @@ ADDRESS = "|".join(
         rf"[A-Za-z][\w-]{{0,99}}\.(?:[\w-]{{1,99}}\.){{0,9}}"
         rf"(?:{_DOMAINS}|(?:{_SHORT_DOMAINS})(?=/\w))(?![\w'])(?!\.\w)(?::\d{{2,5}}(?!\d))?{_TAIL}",
         r"(?:[A-Z]:\\(?:[\w.$-]{1,99}\\){0,20}|~/|\.{1,2}/|/(?=[\w.-]{1,99}/))(?:[\w.-]{1,99}/){0,20}(?:[\w.$-]{0,99}\w)?",
+        r"(?<![^\s(])(?<!\d\s)/(?!or\b)[a-z][\w-]{1,99}(?=[\s,;:?!)]|\.?(?:\s|\Z))",
         r"(?<!\S)\.(?:[a-z]{2,12}(?:rc|ignore)|git|htaccess|ssh|github|vscode|profile)(?!\w)",
     )
 )
@@ -60,12 +60,11 @@ def address(m: re.Match[str], style: Style) -> Readings:
     """example.com/a_b → example dot com slash a underscore b"""
     words = []
     written = re.sub(r"^https?://", "", m[0].rstrip("/"), flags=re.IGNORECASE)
-    if host := _INTERNET.match(written):
-        words.append(_internet(host, style))
-        written = written[host.end() :]
-    for found in re.finditer(r"[^\W\d_]+|\d+|.", written):
+    for found in re.finditer(rf"(?<![\w.])(?:{INTERNET})|[^\W\d_]+|\d+|.", written):
         part = found[0]
-        if style.for_voice and _WHOLE_LABEL.match(written, found.start()):
+        if found[1]:
+            words.append(_internet(found, style))
+        elif style.for_voice and _WHOLE_LABEL.match(written, found.start()):
             words.append(style.letters(part))
         elif part.isdecimal():
             is_port, is_year = words[-1:] == [MARKS[":"]], style.for_voice and _YEAR_IN_A_NAME.fullmatch(part)

@@ -18,7 +18,9 @@ _SIGNED = re.compile(
 _SMALL_BEHIND = re.compile(r"\s+[\w$£€.\"'(-]\S")
 _WORD_AHEAD = re.compile(r"[a-z\d]\s\Z")
 _GOES_ON = re.compile(r"\.(?:,|\s+[a-z])")
+_WITHIN_A_NAME = re.compile(r"\.?[-\w]")
 _GREEK = re.compile(r"[α-ωΑ-Ω](?![A-Za-z]{2}|[^\W\d_A-Za-z⁰¹²³⁴-⁹₀-₉])")
+_TRIANGLE = re.compile(r"[Δ∆]([A-Z]{3})(?!\w)")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.\s?){1,9}[A-Za-z](?:\.|(?!\w))|(?:[A-Za-z]\.){2,9}")
 _CAPITALS = re.compile(r"([A-Z]{2,})('?s|'d|'ed|'ing|ed|ing)?(?![A-Za-z])")
 _NUMERAL = re.compile(r"([IVXLCDM]+|[ivxlcdm]+)('s)?(?![\w'])")
@@ -31,6 +33,7 @@ CAPITALS = (
            r"|O-O(?:-O)?(?![\w-])", words.chess, "[KQRBNa-h][a-h0x]|x[a-h]|O-"),
     shape("chord", r"([A-G])([#♯♭]|b(?=\s(?:major|minor|flat)|m|[0-9]))?"
            r"(maj|min|m|sus|dim|aug|add)?(\d{1,2})?(?!\w|\.\d)", words.chord, "[A-G][#♯♭bmdsa]"),
+    shape("key", r"([A-G])(?:([#♯♭])|-(flat|sharp))?\s(maj|min)\b\.?", words.key, "[A-G][ #♯♭-]"),
     shape("numeral", r"([XVI]{1,6})(?:th|st|nd|rd)(?!\w)", words.numeral_and_ending, "[XVI][XVItsnr]"),
     shape("zone", r"(UTC|GMT)\s?([+-])\s?(\d{1,2})(?::(\d\d))?(?!\w)", words.zone, "UT|GM"),
     shape("ampersand", r"([A-Z]{1,3})&([A-Z]{1,3})(s?)(?!\w)", words.name_and_capital, "[A-Z][A-Z&]"),
@@ -53,7 +56,7 @@ LETTERS = (
     shape("code", r"(?=[A-Za-z\d-]{0,24}\d)[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){0,6}(?![\w-])", words.labelled,
           "[A-Z][0A-Z-]"),
 )  # fmt: skip
-_STANDS_ALONE = re.compile(r"(?![xX])[A-Za-z][a-z]*(?=[\s,;:!?)]|\.(?:\s|\Z)|\Z)")
+_STANDS_ALONE = re.compile(r"(?![xX]|[A-G]\s(?:maj|min)\b)[A-Za-z][a-z]*(?=[\s,;:!?)]|\.(?:\s|\Z)|\Z)")
 _ION = re.compile(r"\s\d?[+-]\sions?\b")  # Cu 2+ ions
 _AT_CAPITALS, _AT_SMALL = Shapes(LETTERS + CAPITALS), Shapes(LETTERS + CAPITALS[2:3])
 
@@ -62,6 +65,8 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     """All that a letter may begin."""
     if greek := _GREEK.match(text, position):
         return [Proposal(position + 1, [], [reading("greek", words.GREEK[greek[0].lower()])])]
+    if triangle := _TRIANGLE.match(text, position):
+        return [Proposal(triangle.end(), [], [reading("greek", f"triangle {style.letters(triangle[1])}")])]
     core = CORE.match(text, position)
     assert core
     word, stop = core[0], core.end()
@@ -75,7 +80,8 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     plain = [SpokenForm(("word",), None)]
     place = words.Place(text, position, stop)
     plain += words.abbreviations(word, style, dot=False, place=place)
-    if word.lower() in ("dr", "mr", "mrs") and len(plain) > 1:
+    dotted = words.abbreviations(word, style, dot=True, place=place) if text.startswith(".", stop) else []
+    if (len(plain) > 1 or dotted) and words.is_short(word) and not _WITHIN_A_NAME.match(text, stop):
         del plain[0]
     plain += _letters(text, position, stop, word, style)
     spelled, own, found = _spelled(text, position, stop, word, style, own)
@@ -87,14 +93,12 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
         plain += SIGN_ROWS[word]
         own.append(f"s={word}{beside(text, position, stop)}")
     found.insert(0, Proposal(stop, own, plain))
-    if text.startswith(".", stop):
-        dotted = words.abbreviations(word, style, dot=True, place=place)
-        if dotted:
-            too = "too" if words.is_word_too(word) else ""
-            behind = next((c for c in text[stop + 1 : stop + 4] if not c.isspace()), "$")
-            own += (f"entry {too}", f"entry {too}{edge(behind)}")
-            found.append(Proposal(stop + 1, own, dotted))
-            found[0] = found[0]._replace(own=own)
+    if dotted:
+        too = "too" if words.is_word_too(word) else ""
+        behind = next((c for c in text[stop + 1 : stop + 4] if not c.isspace()), "$")
+        own += (f"entry {too}", f"entry {too}{edge(behind)}")
+        found.append(Proposal(stop + 1, own, dotted))
+        found[0] = found[0]._replace(own=own)
     if not (word[1:].islower() and text[stop : stop + 1] in _ENDS and word[0] not in "xX"):
         found += _with_signs(text, position, style, own)
     return found

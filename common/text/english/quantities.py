@@ -18,7 +18,7 @@ class Unit:
 
     def __init__(self, row: list[str]) -> None:
         self.symbol, self.one, self.several, self.kind, flags = (*row, "")[:5]
-        self.is_cased, self.is_alone = "case" in flags, "alone" in flags
+        self.is_cased, self.is_apart = "case" in flags, "apart" in flags
 
 
 def _units() -> tuple[dict[str, list[Unit]], dict[str, list[Unit]]]:
@@ -72,15 +72,17 @@ def measure(m: re.Match[str], style: Style) -> Readings:
         name = f" u:{unit.one.replace(' ', '_')}" if len(found) > 1 else ""
         if unit.kind == "magnitude":
             yield reading(f"magnitude{name}", f"{said} {unit.one}")
-        elif unit.kind == "unit":
-            yield from _agreeing(f"measure{name}", said, power + unit.one, power + unit.several, written, bool(large))
+        elif unit.kind == "unit" and (m["gap"] or not unit.is_apart):
+            yield from _agreeing(m, f"measure{name}", said, power + unit.one, power + unit.several)
 
 
-def _agreeing(parts: str, said: str, one: str, several: str, written: str, is_large: bool) -> Readings:
-    if written == "1" and not is_large:
+def _agreeing(m: re.Match[str], parts: str, said: str, one: str, several: str) -> Readings:
+    written, is_joined = m["number"], m["gap"] == "-"  # a 4-lb. bag
+    if written == "1" and not m["large"]:
         yield reading(parts, f"{said} {one}")
         return
-    yield reading(f"{parts} several", f"{said} {several}")
+    if not is_joined:
+        yield reading(f"{parts} several", f"{said} {several}")
     yield reading(f"{parts} one", f"{said} {one}")
     if "/" in written and not re.search(r"\d[\s-]\d", written):
         yield reading(f"{parts} of", f"{said} of {'an' if one[0] in 'aeiou' else 'a'} {one}")

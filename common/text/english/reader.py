@@ -36,8 +36,7 @@ def classes() -> dict[str, list[str]]:
 def tokens(text: str, style: Style) -> Iterator[Token]:
     """All of `text` in tokens, in its order."""
     addresses = electronic.addresses(text, style)
-    plain = None if style.given or style.readings else _plain(text, addresses)
-    return read(text, following(text, style, addresses), model, plain)
+    return read(text, following(text, style, addresses), model, _plain(text, style, addresses))
 
 
 def following(text: str, style: Style, addresses: dict[int, Proposal] | None = None) -> Following:
@@ -79,8 +78,10 @@ def _proposed(text: str, position: int, style: Style) -> list[Proposal]:
     return [Proposal(word.end() if word else position + 1, (), [SpokenForm((kind,), None)])]
 
 
-def _plain(text: str, addresses: dict[int, Proposal]) -> Callable[[int], Token | None]:
+def _plain(text: str, style: Style, addresses: dict[int, Proposal]) -> Callable[[int], Token | None] | None:
     """What finds a word, spaces or signs that may only be read as they stand."""
+    if style.given or style.readings:
+        return None
 
     def at(position: int) -> Token | None:
         found = scan.PLAIN.match(text, position)
@@ -95,10 +96,13 @@ def _plain(text: str, addresses: dict[int, Proposal]) -> Callable[[int], Token |
 def why(text: str, style: Style) -> list[tuple[str, Why]]:
     """Each piece of `text` that could be read in several ways, and why it is read as it is."""
     found, position, before = [], 0, Before("", {})
-    may_stand = following(text, style)
+    addresses = electronic.addresses(text, style)
+    may_stand, plain = following(text, style, addresses), _plain(text, style, addresses)
     for token in tokens(text, style):
         _, choices = may_stand(position)
-        if len(choices) > 1 or len(choices[0].readings) > 1:
+        if plain and plain(position):
+            pass
+        elif len(choices) > 1 or len(choices[0].readings) > 1:
             explained = model().why(text, position, choices, before)
             if len(explained.readings) > 1:
                 found.append((token.written, explained))

@@ -95,6 +95,7 @@ def _decimal(whole: str, part: str) -> Readings:
         return
     if len(part) == 2:
         yield reading("version", f"{cardinal(whole)} point {pair(part)}")
+        yield reading("amount", f"{cardinal(whole)} {pair(part)}" if part != "00" else cardinal(whole))
         if int(whole) < 25 and part < "60":
             yield reading("clock", f"{cardinal(str(int(whole)))} {pair(part)}" if part != "00" else cardinal(whole))
     if len(part) == 3 and len(whole) < 4 and whole[0] != "0":

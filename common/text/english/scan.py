@@ -20,16 +20,15 @@ _UNIT = (
 )
 _POWER = r"(?P<power>[²³]|\^?[23](?!\d))?"
 _END_OF_UNIT = (
-    r"(?!\.[A-Za-z])(?:(?![\w²³])|(?<=[\"″'′])(?=[xXWLHDwlhd](?![a-zA-Z]))|(?<=\d[hdwms])(?=\d))"
+    r"(?!\.[A-Za-z]|(?<=\d\sw)/|(?<=\dw)/)"
+    r"(?:(?![\w²³])|(?<=[\"″'′])(?=[xXWLHDwlhd](?![a-zA-Z]))|(?<=\d[hdwms])(?=\d))"
     r"(?:\.(?=\s+[a-z\d&=]|\s\(|[,;:)/]|-\d|\s-\s\d))?"
 )
 _MEASURE = (
     rf"(?P<number>{_FRACTION}|{NUMBER})(?:\s(?P<large>{LARGE}))?(?P<gap>[\s-]?)(?P<unit>%s){_POWER}{_END_OF_UNIT}"
 )
 _SIGNS = [
-    sign
-    for sign in CURRENCIES
-    if not sign.isalpha() or sign in ("Rs", "RM", "Rp", "Dh", "Dhs", "Fr", "KSh", "Ksh", "R")
+    sign for sign in CURRENCIES if not sign.isalpha() or sign in ("Rs", "RM", "Rp", "Dh", "Dhs", "Fr", "KSh", "Ksh")
 ]
 _CODES = [sign for sign in CURRENCIES if sign.isascii() and sign.isalpha() and sign.isupper()]
 _EUROPEAN = r"(?:\d{1,3}(?:\.\d{3})*|\d{1,3}(?: \d{3}){1,9}),\d\d(?!\d|,\d)"
@@ -41,7 +40,11 @@ _MAGNITUDE = (
     rf"(?:[\s-]?(?P<%s>(?:{LARGE})\b|(?:mn|mln|mill?|mio"
     r"|bil|bln|lakhs?(?:\scrores?)?|crores?|cr|[kKmMbB]n?|BN|MM|mm|trn?|tn|T)(?![\w'])))?"
 )
-_SIGN = rf"(?P<sign>(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|{either(_SIGNS)}|(?:{either(_CODES)})(?=[\s\d]))(?:(?<=[a-z])\.)?"
+_RAND = r"(?<!-)R(?=\d|\s\d{1,3}[ ,]\d)"
+_SIGN = (
+    rf"(?P<sign>(?:USD?|CAD|AUD|NZD|HKD|SGD)\s?\$|{either(_SIGNS)}|{_RAND}|(?:{either(_CODES)})(?=[\s\d]))"
+    r"(?:(?<=[a-z])\.)?"
+)
 _MONEY = (
     rf"{_SIGN}\s?(?P<minus>-)?(?P<number>{_AMOUNT}){_MAGNITUDE % 'magnitude'}"
     rf"(?:\s(?:(?P<code>{either(_CODES)})\b|(?P<us>U\.?S\.?\s)?dollars?\b))?"
@@ -65,12 +68,14 @@ SHAPES = Shapes((
     shape("short year", r"'(\d\d)(?!\w)", say.short_year, "'0"),
     shape("exponent", rf"({NUMBER})[eE]([-+]?)(\d+)\b", say.exponent, r"0(?:[eE][0+-]|[.,]0)|\.0"),
     shape("hexadecimal", r"0x([\dA-Fa-f]+)\b", say.hexadecimal, "0x[0a]"),
+    shape("code", r"\d[A-Z]\d[A-Z\d]{2,12}(?![\w-])", words.labelled, "0[A-Z]0"),
     shape("points", r"\d+(?:\.\d+){2,}(?!\w)", say.points, r"0\.0"),
     shape("internet", rf"(?<![\d.]){electronic.INTERNET}", electronic.internet, r"0\.0"),
     shape("telephone", r"\+?(?:\(\d{1,5}\)|\d{1,6})(?:[ .-]?(?:\(\d{1,5}\)|(?<!\d)\d{1,8}|(?<=\))[ ]?\d{1,8})"
           r"|[ ./-]\d{1,8}){1,7}(?:-[A-Z]{3,9})?(?!\w)", say.telephone, r"0(?:[ .-][0(]|/0|\(0)|[+(][0(]"),
     shape("measure", _MEASURE % _UNIT, quantities.measure, _AT_MEASURE),
     shape("measure", _MEASURE % r"[A-Za-z]+|''|[\"″'′]", quantities.measure, _AT_MEASURE),
+    shape("coordinate", r"(\d{1,3})°\s?(\d{1,2})['′]", say.says("measure several", "{1} degrees {2} minutes"), "0°"),
     shape("hours", r"(\d{1,2})\s?h(?:rs?)?\s?(\d\d)(?!\w)", quantities.hours, "0(?:h[0a ]| a)"),
     shape("players", r"(\d?[1-9])(ers)(?!\w)|(\d{1,3})(ish)\b", quantities.players, "0[ei]a"),
     shape("pinned", either(list(PINNED)) + r"(?!\w)", quantities.pinned, r"0(?:\W|\Z)|\.N"),

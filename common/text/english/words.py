@@ -75,6 +75,7 @@ _REFERRED = re.compile(
 _OWNED = re.compile(
     r"\b(?:the|my|your|his|her|its|our|their|this|that|what|which|order|phone)\s(?:\w{2,9}\s)?\Z", re.IGNORECASE
 )
+_RAISED = re.compile(r"[⁰¹²³⁴-⁹]\s")
 _MEASURED = re.compile(r"\d[\"″'′]\s?\Z")
 _AT_HOURS = re.compile(r"\d/\d{1,2}\Z")
 _VERSE, _CHAPTER = re.compile(r"\.?\s\d+:\d"), re.compile(r"(?<!Is)\.?\s\d")
@@ -104,7 +105,7 @@ def abbreviations(written: str, style: Style, *, dot: bool, place: Place = NOWHE
             if form.said not in found or entry.kind in _BESIDE:
                 found[str(form.said)] = form
     readings = list(found.values())
-    is_per = len(written) > 1 or place.text.startswith("/", place.stop)
+    is_per = len(written) > 1 or place.text.startswith("/", place.stop) or bool(_RAISED.match(place.ahead(2)))
     if written in ALONE and is_per and not (dot or place.ahead(1).isdigit()):
         for unit in units(written, style):
             if unit.kind == "unit":
@@ -154,6 +155,12 @@ def degree(m: re.Match[str], style: Style) -> Readings:
 def is_known(word: str) -> bool:
     """Whether CMUdict has a word."""
     return bool(pronounce.pronunciations(word))
+
+
+def is_short(word: str) -> bool:
+    """Whether an abbreviation is no word: asst, bldg, Dr."""
+    small = word.lower()
+    return small in ("dr", "mr", "mrs") or not (is_word_too(small) or is_known(small))
 
 
 def is_word_too(word: str) -> bool:
@@ -329,6 +336,12 @@ def chord(m: re.Match[str], style: Style) -> Readings:
         return
     said = f"{style.letters(letter)}{_SHIFTS.get(shift or '', '')} {_CHORD_KINDS.get(kind, kind or '')}"
     yield reading("chord", f"{said} {cardinal(degree_) if degree_ else ''}".strip())
+
+
+def key(m: re.Match[str], style: Style) -> Readings:
+    """C# min., E-flat maj."""
+    shift = _SHIFTS.get(m[2] or "", f" {m[3]}" if m[3] else "")
+    yield reading("chord", f"{style.letters(m[1])}{shift} {_CHORD_KINDS[m[4]]}")
 
 
 def function(m: re.Match[str], style: Style) -> Readings:

@@ -26,7 +26,7 @@ def refiner_of(found: Imported[Config], path: Path) -> Refiner:
     Raises CheckpointError where the weights are not those of the configuration.
     """
     part, refiner = "refiner.", Refiner(found.config.model.refiner, found.config.features.mel_bins)
-    weights = checkpoint.widened(found.ema or found.weights)
+    weights = found.ema or found.weights
     own_weights = {name.removeprefix(part): weight for name, weight in weights.items() if name.startswith(part)}
     checkpoint.fill(refiner, own_weights, path)
     return refiner

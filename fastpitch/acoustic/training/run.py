@@ -156,7 +156,7 @@ class Run:
             learned_S = weights.get("symbols_learned", torch.ones(len(theirs)))
             found = torch.column_stack([weights["symbols.weight"], learned_S])
             found, kept = embeddings_of_shared_symbols(found, theirs, own, ours)
-            weights["symbols.weight"], weights["symbols_learned"] = found[:, :-1], found[:, -1]
+            weights["symbols.weight"], weights["symbols_learned"] = found[:, :-1], found[:, -1] > 0
             directory.log.event(f"{path}: embeddings of {kept} of {len(ours)} symbols kept, the others start anew")
         if "symbols.weight" not in weights or weights["symbols.weight"].shape != self.model.symbols.weight.shape:
             weights.pop("symbols_learned", None)  # their embeddings are not taken

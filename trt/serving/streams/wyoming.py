@@ -9,11 +9,11 @@ import contextlib
 import functools
 import json
 import logging
+import math
 import re
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
 
 from common.audio import waveform
 from fastpitch.front.sentences import sentences
@@ -183,17 +183,18 @@ class _Client:
         """More sound, at the model's rate and in one channel as soon as it comes. Raises RequestError."""
         found = tuple(event.data.get(name) for name in ("rate", "width", "channels"))
         if self._sound is None:
-            self._sound = IncomingSound(await self._begun(found), found)
+            self._sound = await self._begun(found)
         elif self._sound.format != found:
             raise RequestError(400, f"audio of rate, width, channels {found} after {self._sound.format}")
         sound, most = self._sound, self._server._limits.max_seconds
-        if sound.seconds_with(event.payload) > most:
+        sound.bytes += len(event.payload)
+        if sound.seconds > most:
             raise RequestError(413, f"more than {most:g} s of audio")
-        made = functools.partial(sound.add, event.payload)
+        made = functools.partial(sound.coming.add, event.payload)
         samples_N = await sound.hearing.workers.soon(made, len(event.payload), AT_ONCE)
         await self._say(await sound.turn.add(samples_N))
 
-    async def _begun(self, found: tuple[Any, ...]) -> tuple[Hearing, Turn]:
+    async def _begun(self, found: tuple[Any, ...]) -> "IncomingSound":
         """What hears sound of this rate, width and number of channels. Raises RequestError."""
         rate, width, channels = found
         if not all(isinstance(each, int) for each in found) or width not in WIDTHS:
@@ -211,7 +212,9 @@ class _Client:
         favoured = favoured_in((), "\n".join(map(str, [*lists[0], *lists[1]])))
         check_languages((language,) if language else (), hearing.ears.languages or (server._language,))
         self._taken.take(hearing.stream_bytes)
-        return hearing, await begun(hearing, self._taken, language, server._language, favoured)
+        turn = await begun(hearing, self._taken, language, server._language, favoured)
+        coming = SampleStream(WIDTHS[width], rate, hearing.ears.sample_rate, channels)
+        return IncomingSound(hearing, turn, (rate, width, channels), coming)
 
     async def _transcribe(self) -> None:
         if self._sound is None:
@@ -219,7 +222,7 @@ class _Client:
         sound, self._asked = self._sound, {}
         if sound.hearing.pool is None:
             self._taken.take(0, sound.seconds)
-        rest_N = await sound.hearing.workers(sound.end)
+        rest_N = await sound.hearing.workers(sound.coming.end)
         await self._say(await self._unless_gone(sound.turn.add(rest_N)))
         await self._say(await self._unless_gone(sound.turn.end()))
         text, language = sound.text.strip(), self._server._language
@@ -300,34 +303,23 @@ class _Client:
         self._asked, self._sound, self._speech = {}, None, None
 
 
+@dataclass(slots=True)
 class IncomingSound:
     """Sound that comes in, and what hears it."""
 
-    def __init__(self, heard: tuple[Hearing, Turn], given: tuple[Any, ...]):
-        """`given`: rate, width and channels."""
-        (self.hearing, self.turn), self.format = heard, given
-        rate, width, channels = given
-        self._second_bytes, self._bytes = rate * width * channels, 0
-        self._coming = SampleStream(WIDTHS[width], rate, self.hearing.ears.sample_rate, channels)
-        self.text, self.is_streamed = "", False
-
-    def seconds_with(self, content: bytes) -> float:
-        """Seconds of all that came, with this."""
-        return (self._bytes + len(content)) / self._second_bytes
+    hearing: Hearing
+    turn: Turn
+    format: tuple[int, int, int]
+    """Rate, width and channels."""
+    coming: SampleStream
+    bytes: int = 0
+    text: str = ""
+    is_streamed: bool = False
 
     @property
     def seconds(self) -> float:
-        """Seconds of all that came."""
-        return self.seconds_with(b"")
-
-    def add(self, content: bytes) -> np.ndarray:
-        """Samples [N] of more of it, at the model's rate."""
-        self._bytes += len(content)
-        return self._coming.add(content)
-
-    def end(self) -> np.ndarray:
-        """The samples that are left."""
-        return self._coming.end()
+        """Of all that came."""
+        return self.bytes / math.prod(self.format)
 
 
 class StreamedText:

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from common.data.texts.sentences import CHOICES, printed, sentences, subset_of
+from common.data.texts.sentences import CHOICES, sentences, subset_of
 from common.text.vocabulary import ENGLISH
 
 SUBSETS = ("train", "dev", "test")
@@ -52,20 +52,6 @@ def test_articles_fit_the_word_behind_them():
     text = " ".join(sentences(3000))
     assert " an old" in text or " an empty" in text or " an apple" in text
     assert not any(f" a {word}" in text for word in ("apple", "old", "empty", "onion", "umbrella"))
-
-
-@pytest.mark.parametrize(
-    ("language", "sentence", "text"),
-    [
-        ("en", "the howling dog slept", "The howling dog slept."),
-        ("en", "how many cats did anna wash", "How many cats did anna wash?"),
-        ("en", "it was cold in paris so the dog sang", "It was cold in paris, so the dog sang."),
-        ("de", "werner sagte dass emma lief", "Werner sagte, dass emma lief."),
-        ("de", "wer malte das rad", "Wer malte das rad?"),
-    ],
-)
-def test_printed_sentences_have_a_capital_and_marks(language, sentence, text):
-    assert printed(sentence, language) == text
 
 
 def test_more_sentences_than_the_grammar_has_are_an_error(monkeypatch):

@@ -25,8 +25,8 @@ HELLO = Transcript(
 
 def test_text_has_the_name_only_where_several_share_a_stream(tmp_path):
     path = tmp_path / "all.txt"
-    for folder in (None, tmp_path):
-        with writing.output(path, "text", folder) as write:
+    for place, folder in ((path, None), (None, tmp_path)):
+        with writing.output(place, "text", folder) as write:
             write(HELLO, "deeper/a")
     assert path.read_text() == "a.wav\thello\n"
     assert (tmp_path / "deeper" / "a.txt").read_text() == "hello\n"

@@ -63,7 +63,7 @@ def test_a_voice_knows_the_symbols_of_the_texts_that_it_has_learned_from(corpus,
     texts = read_manifest(corpus / "train").utterances
     assert set(voice.text.learned) == {s for each in texts for s in TextProcessor(cfg.text).encode(each.text).symbols}
     assert voice.plan("One, two.")[0].encoded.symbols == voice.plan("One two")[0].encoded.symbols
-    assert "'One, two.': skipped ',' (COMMA), '.' (FULL STOP)" in caplog.text
+    assert "skipped" not in caplog.text
     stopped_early = checkpoint.saved_steps(stopped.output_dir, "fastpitch")[0][1]
     main(replace(cfg, epochs=1, checkpoint=stopped_early, output_dir=tmp_path / "further"))
     assert learned(checkpoint.saved_steps(tmp_path / "further", "fastpitch")[0][1]) == set(voice.text.learned)
