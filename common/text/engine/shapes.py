@@ -92,9 +92,9 @@ def matched(
     seen = set()
     for name, pattern, readings_of, _ in shapes:
         m = pattern.match(text, position)
-        if not m or not m[0] or (name, m.end()) in seen:
+        if m is None or (stop := m.end()) == position or (name, stop) in seen:
             continue
-        near = behind and behind.match(text, m.end())
+        near = behind and behind.match(text, stop)
         key = (name, m[0], m.groups(), near and near[0])
         known = memory.get(key) if memory is not None else None
         if known is None:
@@ -104,8 +104,8 @@ def matched(
                     memory.clear()
                 memory[key] = known
         if known[1]:
-            seen.add((name, m.end()))
-            found.append(Proposal(m.end(), *known))
+            seen.add((name, stop))
+            found.append(Proposal(stop, *known))
     return found
 
 
@@ -113,7 +113,7 @@ def matched(
 def own_features(shape: str, written: str) -> tuple[str, ...]:
     """What the form of a token, its first 40 characters, tells: its shape, the size of its numbers, its letters."""
     found = [f"s={shape}"]
-    numbers = re.findall(r"\d+(?:[.,]\d+)*", written)
+    numbers = _NUMBERS.findall(written)
     lengths = ",".join(str(min(len(n), 6)) for n in numbers)
     found.append(f"{shape} len={lengths}")
     for i, n in enumerate(numbers[:2]):
@@ -122,9 +122,12 @@ def own_features(shape: str, written: str) -> tuple[str, ...]:
             found.append(f"{shape} {i}:pad")
     if len(numbers) == 2 and numbers[0].isdigit() and numbers[1].isdigit():
         found += _compared(shape, int(numbers[0][:9]), int(numbers[1][:9]))
-    letters = re.sub(r"\s", " ", re.sub(r"[\d.,]+", "0", written[:24]))
+    letters = _SPACE.sub(" ", _FIGURES.sub("0", written[:24]))
     found.append(f"{shape} form={letters}")
     return tuple(found)
+
+
+_NUMBERS, _FIGURES, _SPACE = re.compile(r"\d+(?:[.,]\d+)*"), re.compile(r"[\d.,]+"), re.compile(r"\s")
 
 
 def _size(n: str) -> str:

@@ -151,7 +151,7 @@ def telephone(m: re.Match[str], language: Language) -> Readings:
 def numeral(m: re.Match[str], language: Language) -> Readings:
     """Kapitel IV, Wilhelm II., Felipe VI, le XIXe siècle"""
     yield reading("word", None)
-    if not is_roman(m[1]):
+    if not is_roman(m[1]) or m[1] in ("CC", "CD", "CV", "DC", "MC", "MD", "MM"):  # which are read as letters
         return
     value, ending, code = int(roman(m[1])), m[2] or "", language.code
     own = "" if ending in (".", "") and code != "de" else ending

@@ -142,6 +142,7 @@ def test_mandarin_forms() -> None:
 
 CLASSES = {
     "de": [
+        ("Apr.–Juni, Zeit 3:12:07 h", "April bis Juni, Zeit 3 Stunden 12 Minuten 7 Sekunden"),
         ("1/2 Liter Wasser", "ein halber Liter Wasser"),
         ("1/2 Stunde", "eine halbe Stunde"),
         ("12 V und 5 A", "12 Volt und 5 Ampere"),
@@ -169,6 +170,8 @@ CLASSES = {
         ("in Tel Aviv, Tel. 3", "in Tel Aviv, Telefon 3"),
     ],
     "fr": [
+        ("Tél. 06.21.43.65.87, ou le 3639", "téléphone 0 6, 21, 43, 65, 87, ou le 36 39"),
+        ("Un CD et un CV, et/ou un DVD", "Un CD et un CV, et ou un DVD"),
         ("5 av. Foch", "5 avenue Foch"),
         ("50 av. J.-C.", "50 avant Jésus-Christ."),
         ("500 $ US", "500 dollars américains"),
@@ -187,6 +190,7 @@ CLASSES = {
     "it": [
         ("dalle 8.30 alle 12.30", "dalle 8 e 30 alle 12 e 30"),
         ("sono 8.30 euro", "sono 8.30 euro"),
+        ("via S. Paolo, apr.-giu.", "via san Paolo, aprile a giugno."),
         ("cap. V", "capitolo 5"),
         ("4 mln a testa, 3 mln di euro", "4 milioni a testa, 3 milioni di euro"),
         ("all'1:30, #clima", "all'una e 30, hashtag clima"),
@@ -200,6 +204,8 @@ CLASSES = {
         ("son 2.0 metros", "son 2.0 metros"),
         ("Ver págs. 3 y 4", "Ver páginas 3 y 4"),
         ("a la 1 y a las 21", "a la una y a las veintiuna"),
+        ("el 3.º piso, 3.º dcha.", "el tercer piso, tercero derecha."),
+        ("de abr.-jun. por 3.000.000 €", "de abril a junio por 3.000.000 de euros"),
         ("el III milenio, la III edición", "el tercer milenio, la tercera edición"),
         ("el 31 dic. 2023", "el 31 de diciembre de 2023"),
         ("2 kg. de pan", "2 kilogramos de pan"),

@@ -66,6 +66,8 @@ def test_numbers_beside_chinese_are_said_in_chinese():
         ("跑了2:05:30", "跑了两小时五分三十秒"),
         ("3/8妇女节", "三月八日妇女节"),
         ("面积120㎡", "面积一百二十平方米"),
+        ("开了8万km，心率70次/min", "开了八万千米，心率七十次每分钟"),
+        ("配速5'20\"，血压110/70mmHg", "配速五分二十秒，血压一百一十，七十毫米汞柱"),
         ("Version 2.0, 3 apples. 好", "Version 2.0, 3 apples. 好"),
     ]
     assert [(written, spoken_mandarin(written)) for written, _ in cases] == cases
