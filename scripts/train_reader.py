@@ -2,7 +2,8 @@
 
     python scripts/train_reader.py [english european mandarin] [--output DIRECTORY]
 
-The phrases stand in benchmarks/phrases. A phrase teaches every choice that lies on some way to say it as it is said.
+The phrases stand in benchmarks/phrases; benchmarks/carriers.py makes more for English. A phrase teaches every choice
+that lies on some way to say it as it is said.
 Arithmetic is such that the weights are the same on every machine: sums in a fixed order, no function of a mathematical
 library. Prints the phrases that no reading can say.
 """
@@ -261,7 +262,7 @@ def train(
 
 
 def written(weights: dict[str, dict[str, int]]) -> str:
-    """The file of the weights: the names of all parts, then a row a feature with the place and the weight of each part."""
+    """The file of the weights: names of all parts, then a row a feature with the place and weight of each part."""
     often = Counter(part for row in weights.values() for part in row)
     parts = sorted(often, key=lambda part: (-often[part], part))  # short numbers for what is frequent
     places = {part: i for i, part in enumerate(parts)}

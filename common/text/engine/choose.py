@@ -54,7 +54,7 @@ def read_table(path: Path) -> list[list[str]]:
 
 
 def read_weights(path: Path) -> dict[str, Row]:
-    """Weights of parts by feature: the names of all parts; then a row a feature, a part's place and weight: 3+12 5-4."""
+    """Weights of parts by feature: names of all parts; then a row a feature, places of parts and weights: 3+12 5-4."""
     parts, *rows = read_table(path)
     weights: dict[str, Row] = {}
     for feature, row in rows:
