@@ -20,7 +20,7 @@ from common.text.numbers import cardinal, plural
 CARRIERS = Path(__file__).resolve().parent / "phrases" / "taught" / "carriers.tsv"
 _NUMBERS = (
     "2", "3", "4", "5", "6", "7", "8", "9", "10", "12", "15", "18", "20", "25", "36", "40", "48", "60", "75", "80",
-    "95", "110", "150", "240", "350", "500", "1,200", "2,500", "0.5", "1.5", "2.4", "3.75", "6.2",
+    "95", "110", "150", "240", "350", "500", "1,200", "2,500", "0.5", "1.5", "2.4", "3.75", "6.2", "29.92", "0.35",
 )  # fmt: skip
 _KINDS = ("title", "street", "abbreviation")
 _STEP = 37  # from one filler to the next
@@ -79,4 +79,9 @@ def _of_tables() -> dict[str, list[tuple[str, str, str]]]:
             (row[0] if kind == "abbreviation" else row[0].capitalize(), row[1], row[1]) for row in rows
             if row[2] == kind and often[row[0].lower()] == 1 and row[0].isalpha() and not is_word_too(row[0])
         ]  # fmt: skip
+    fillers["both"] = [
+        (row[0], row[1], row[1])
+        for row in rows
+        if row[2] == "abbreviation" and often[row[0].lower()] == 1 and row[0].islower() and is_word_too(row[0])
+    ]
     return fillers

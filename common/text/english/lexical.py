@@ -43,7 +43,7 @@ CAPITALS = (
 )  # fmt: skip
 LETTERS = (
     shape("mixed", r"([a-z]{1,5}|[A-Z][a-z]+)([A-Z]{2,})(s?)(?![A-Za-z])", words.mixed_case, "[A-Za-z]{2}"),
-    shape("mixed", r"([a-zA-Z])([A-Z])(?![A-Za-z])()", words.mixed_case, "[a-zA-Z][A-Z]"),
+    shape("mixed", r"([a-z])([A-Z])(?![A-Za-z])()", words.mixed_case, "[a-z][A-Z]"),
     shape("mixed", r"[a-z]{2,}(?:[A-Z][a-z]+)*[A-Z][a-z]{2,}(?![A-Za-z])", electronic.variable, "[a-z]{2}"),
     shape("chords", r"[ivIV]{1,3}(?:-[ivIV]{1,3}){2,5}(?![\w-])", words.chords, "[ivIV][ivIV-]"),
     shape("function", r"([fghFGPEO])('{0,2})(?=\([^()\n]{1,20}\))", words.function, "[fghFGPEO]['(]"),

@@ -38,6 +38,19 @@ def test_punctuation_stays_where_it_is_no_part_of_a_token() -> None:
     assert {written: spoken_english(written, keep=KEEP) for written in cases} == cases
 
 
+def test_what_the_grammar_alone_decides_needs_no_teaching() -> None:
+    cases = {
+        "a 7-GBq, 3-oz., 40-mNm zorp": "a seven gigabecquerel, three ounce, forty millinewton meter zorp",
+        "her asst. zorped": "her assistant zorped",
+        "5 w/ zorps": "five with zorps",
+        "at 49°12' N": "at forty nine degrees twelve minutes north",
+        "in ΔABC": "in triangle ay b c",
+        "POST it to /zorps.": "post it to slash zorps.",
+        "admin@10.0.0.5": "admin at ten dot zero dot zero dot five",
+    }
+    assert {written: spoken_english(written, keep=KEEP) for written in cases} == cases
+
+
 def test_labels_have_the_same_words_but_no_spelled_capitals() -> None:
     assert normalize_english("The CEO paid $5M at 7.30pm for 3 kWh!") == (
         "the ceo paid five million dollars at seven thirty pm for three kilowatt hours"

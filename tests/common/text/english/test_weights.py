@@ -16,6 +16,7 @@ FOLDERS = {"english": TABLES, "european": EUROPEAN, "mandarin": MANDARIN}
 ROOT = Path(__file__).resolve().parents[4]
 TEACHES = (
     "scripts/train_reader.py",
+    "benchmarks/carriers.py",
     "benchmarks/normalization.py",
     "benchmarks/phrases",
     "common/text",
