@@ -81,7 +81,8 @@ def of_words(text: str, position: int, style: Style) -> list[Proposal]:
     place = words.Place(text, position, stop)
     plain += words.abbreviations(word, style, dot=False, place=place)
     dotted = words.abbreviations(word, style, dot=True, place=place) if text.startswith(".", stop) else []
-    if (len(plain) > 1 or dotted) and words.is_short(word) and not _WITHIN_A_NAME.match(text, stop):
+    is_name = word.isupper() or _WITHIN_A_NAME.match(text, stop)
+    if (len(plain) > 1 or dotted) and not is_name and words.is_short(word):
         del plain[0]
     plain += _letters(text, position, stop, word, style)
     spelled, own, found = _spelled(text, position, stop, word, style, own)
