@@ -69,10 +69,13 @@ class KnownWords(Generic[Sum]):
 
     def _word(self, word: str) -> ContextWord[Sum]:
         stem, form = _stem(word), _form(word)
-        return self._numbers(stem, form, "") if word[0].isdigit() else self._described(stem, form, word.lower())
+        return self._numbers(stem, form, "") if word[0].isdigit() else self._described(stem, form, word)
 
-    def _described(self, stem: str, form: str, small: str) -> ContextWord[Sum]:
+    def _described(self, stem: str, form: str, word: str) -> ContextWord[Sum]:
+        small = word.lower()
         found = self.classes.get(small, ())
+        if word != small:  # some are of a class with a capital alone, as May and Sat
+            found = [*found, *self.classes.get(small.capitalize(), ())]
         if small.endswith("s") and not found:
             found = [f"{name}s" for name in self.classes.get(small[:-1], ())]
         return ContextWord(stem, form, found, self.total)
