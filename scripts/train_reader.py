@@ -236,7 +236,7 @@ Taught = tuple[str, list[TaughtPlace], Mapping[str, Sequence[str]]]
 
 
 def train(
-    data: list[Taught], *, steps: int = 500, l1: float = 0.026, l2: float = 0.001, least: int = 2,
+    data: list[Taught], *, steps: int = 500, l1: float = 0.0268, l2: float = 0.001, least: int = 2,
     scale: float = 15, smallest: int = 3,
 ) -> dict[str, dict[str, int]]:  # fmt: skip
     """Weights of parts by feature; one that is there twice (a word nearby) counts twice, as the reader adds it."""

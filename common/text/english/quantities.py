@@ -41,7 +41,8 @@ def units(written: str, style: Style) -> list[Unit]:
         name = style.units[written]
         return [Unit([written, name, many(name), "unit"])]
     plain = re.sub(r"[\s.]|(?<=q)-|(?<=q\.)-", "", written).replace("⋅", "·")
-    return _EXACT.get(plain) or _SMALL.get(plain.lower()) or []
+    is_plural_of_capitals = len(plain) > 2 and plain[:-1].isupper() and plain[-1] == "s"  # PCs, GMs
+    return _EXACT.get(plain) or (not is_plural_of_capitals and _SMALL.get(plain.lower())) or []
 
 
 def many(name: str) -> str:

@@ -47,13 +47,15 @@ _ONE = {"m": ("ein", "einem", "einen"), "f": ("eine", "einer", ""), "n": ("ein",
 def agreed(value: int, noun: str, language: Language) -> Forms:
     """`value` in words as it stands before `noun`, where it is counted otherwise: in German in all cases."""
     kind, code = gender(noun, language), language.code
+    if kind == "stop":
+        return {}
     if code == "de" and value == 1 and noun[0].isupper():
         if noun == "Uhr":
             return {"agreed": "ein"}
         return {
             f"agreed{case}": one for case, one in zip(("", " dative", " accusative"), _ONE[kind], strict=True) if one
         }
-    if kind == "stop" or code not in ("es", "pt", "fr", "it"):
+    if code not in ("es", "pt", "fr", "it"):
         return {}
     counted = in_words(value, code, "cardinal") or ""
     said = _AGREED[code](counted, kind, noun)
