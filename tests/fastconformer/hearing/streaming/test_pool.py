@@ -264,6 +264,13 @@ def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streami
     assert asr.pool(decoder=decoder, **how).bytes_per_stream < 500_000
 
 
+def test_a_search_of_a_stream_without_the_native_library_is_refused_by_its_name(monkeypatch):
+    monkeypatch.setattr("ctc.decoding.stream._native.load", lambda: None)
+    asr = streaming(1)
+    with pytest.raises(ValueError, match="a search also needs the native library"):
+        asr.session(decoder=asr.decoder(DecodingOptions(beam=4), head="ctc"))
+
+
 def test_what_a_stream_cannot_be_decoded_with_is_named():
     asr = streaming(1)
     message = "decoder: streams have one transcript: expected n_best = 1, and no thorough search"
