@@ -123,31 +123,21 @@ def test_the_first_sound_and_captions_are_measured(server, clips, capsys):
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """The clients' clock, set forward an hour once it is `set`: they end by what they have done, not by when."""
-    over = threading.Event()
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * over.is_set(), thread_time=time.thread_time)
+def _looks_at_the_clock(monkeypatch):
+    """Each takes a client a thousand seconds: its end comes after so many, however busy the processor is."""
+    looks = itertools.count(0, 1000)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + next(looks), thread_time=time.thread_time)
     monkeypatch.setattr("trt.client.load.time", clock)
-    return over
 
 
 @contextlib.contextmanager
-def answering(answer, clock=None, last=0):
-    """The address of a server that sends `answer` of the number of each request, and closes where that is nothing.
-
-    `clock` is set at the request of the number `last`.
-    """
+def answering(answer):
+    """The address of a server that sends `answer` of the number of each request, and closes where that is nothing."""
     listener, count = socket.create_server(("127.0.0.1", 0)), itertools.count()
-
-    def numbered():
-        number = next(count)
-        if clock and number >= last:
-            clock.set()
-        return number
 
     def talk(connection):
         with connection, contextlib.suppress(OSError):
-            while connection.recv(1 << 16) and (content := answer(numbered())):
+            while connection.recv(1 << 16) and (content := answer(next(count))):
                 connection.sendall(content)
 
     def listen():
@@ -164,22 +154,21 @@ def answer_of(content: bytes, status: bytes = b"200 OK") -> bytes:
     return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(content), content)
 
 
-def test_answers_that_are_swapped_are_counted(clock):
-    with answering(lambda n: answer_of(b"another" if n % 3 == 0 else b"own"), clock, last=9) as url:
-        found = load(url, [b"x"], [b"own"], clients=1, seconds=600)
+@pytest.mark.usefixtures("_looks_at_the_clock")
+def test_answers_that_are_swapped_are_counted():
+    with answering(lambda n: answer_of(b"another" if n % 3 == 0 else b"own")) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=30_000)  # three looks a request
     assert (found.wrong, len(found.latencies), found.errors) == (4, 10, [])
 
 
-def test_an_answer_that_comes_in_parts_is_put_together(clock):
+@pytest.mark.usefixtures("_looks_at_the_clock")
+def test_an_answer_that_comes_in_parts_is_put_together():
     listener = socket.create_server(("127.0.0.1", 0))
 
     def answer():
         connection, _ = listener.accept()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for is_last in (False, False, False, True):
-            connection.recv(1 << 16)
-            if is_last:
-                clock.set()
+        while connection.recv(1 << 16):
             for part in (b"HTTP/1.1 200 OK\r\nContent-", b"Length: 3\r\n\r\no", b"wn"):
                 connection.sendall(part)
                 time.sleep(0.01)
@@ -187,21 +176,21 @@ def test_an_answer_that_comes_in_parts_is_put_together(clock):
     threading.Thread(target=answer, daemon=True).start()
     with listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=600)
+        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=12_000)
     assert (found.numbers, found.wrong, found.errors) == ([0, 1, 0, 1], 0, [])
 
 
-def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_told(clock, monkeypatch):
+@pytest.mark.usefixtures("_looks_at_the_clock")
+def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_told(monkeypatch):
     monkeypatch.setattr("trt.client.load.WAITS", (0.01, 0.01))
     answers = {0: answer_of(b"", b"503 busy"), 1: b"", 2: answer_of(b"own"), 3: answer_of(b"no such", b"404 Not Found")}
-    with answering(answers.get, clock, last=3) as url:
-        found = load(url, [b"x"], [b"own"], clients=1, seconds=600)
+    with answering(answers.get) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=5_000)
     assert found.errors == [f"{url}: status 404: no such"]
-    assert found.latencies[0] > 0.02
+    assert found.latencies[0] > 1000.02
     assert found.wrong == 0
-    clock.clear()
-    with answering(lambda n: b"", clock, last=5) as url:
-        found = load(url, [b"x"], [b"own"], clients=2, seconds=600)
+    with answering(lambda n: b"") as url:
+        found = load(url, [b"x"], [b"own"], clients=2, seconds=5_000)
     assert set(found.errors) == {f"{url}: the connection was closed; tried 3 times"}
 
 
