@@ -54,14 +54,14 @@ def of_arrays(search, scores_BSV, frames_B, *arguments):
 
 
 def assert_searches_agree(*arguments, within=1e-5):
-    """In labels, their frames and, within so much, scores."""
+    """In labels, their frames and, within so much, scores and their parts."""
     first, *others = [search(*arguments) for search in searches()]
     for other in others:
         for left, right in zip(first, other, strict=True):
-            assert [(h.labels, h.start_frames, h.end_frames) for h in left] == [
-                (h.labels, h.start_frames, h.end_frames) for h in right
-            ]
-            assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=within)
+            for name in ("labels", "start_frames", "end_frames"):
+                assert [getattr(h, name) for h in left] == [getattr(h, name) for h in right]
+            for name in ("score", "log_prob", "external"):
+                assert [getattr(h, name) for h in left] == pytest.approx([getattr(h, name) for h in right], abs=within)
 
 
 def lm_score(model: BackoffModel, options: ScorerOptions, text: str) -> float:
