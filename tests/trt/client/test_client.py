@@ -1,4 +1,5 @@
 import contextlib
+import gc
 import io
 import itertools
 import json
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +18,10 @@ import soundfile
 
 from benchmarks.serving import offline
 from common.audio.waveform import AudioError
+from common.config import ConfigError
 from common.recognition.output.writing import rendered
 from tests.timing import quickest
+from trt import run
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
 from trt.client.load import load
@@ -43,6 +47,27 @@ def test_files_and_folders_are_transcribed_as_without_a_server(server, jasper, c
     cfg = ClientConfig(action="transcribe", inputs=(str(clips[1]),), url=server.url, format="srt")
     assert main(cfg) == 0
     assert capsys.readouterr().out == rendered(expected[1], "srt", with_name=True)
+
+
+def test_of_a_manifest_the_error_rate_and_the_status_are_those_without_a_server(
+    server, jasper, clips, tmp_path, capsys
+):
+    listed = tmp_path / "listed.jsonl"
+    rows = [{"audio_filepath": str(clip), "text": f"Two {clip.stem}", "duration": 1.0} for clip in clips[:3]]
+    rows[1]["audio_filepath"] = "gone.wav"
+    listed.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    outputs = tmp_path / "here.txt", tmp_path / "there.txt"
+    assert run.main(run.RunConfig(model=jasper.with_suffix(".onnx"), inputs=(listed,), output=outputs[0])) == 1
+    here = capsys.readouterr().err.splitlines()
+    asked = ClientConfig(action="transcribe", inputs=(str(listed),), url=server.url, output=outputs[1])
+    assert main(asked) == 1
+    there = capsys.readouterr().err.splitlines()
+    assert there[-2:] == here[-2:]
+    assert there[-2].startswith("WER ")
+    assert there[-2].endswith(" errors in 4 words of 2 utterances")
+    assert outputs[0].read_text() == outputs[1].read_text()
+    with pytest.raises(ConfigError, match="cannot be written to: it is read"):
+        main(replace(asked, output=listed))
 
 
 def test_a_text_is_spoken_into_a_file(server, tmp_path, capsys):
@@ -192,6 +217,16 @@ def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_
     with answering(lambda n: b"") as url:
         found = load(url, [b"x"], [b"own"], clients=2, seconds=5_000)
     assert set(found.errors) == {f"{url}: the connection was closed; tried 3 times"}
+
+
+def test_a_connection_on_which_no_request_can_follow_is_closed(monkeypatch, recwarn):
+    monkeypatch.setattr("trt.client.load.WAITS", ())
+    for answer, told in ((b"HTTP/1.1 200 OK\r\n\r\n", "an answer without Content-Length"), (b"", "the connection was")):
+        with answering(lambda n, answer=answer: answer) as url:
+            found = load(url, [b"x"], [b"own"], clients=1, seconds=0.1)
+        assert told in found.errors[0]
+    gc.collect()
+    assert not [str(warned.message) for warned in recwarn if warned.category is ResourceWarning]
 
 
 def test_the_clients_take_little_processor_time():
