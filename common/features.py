@@ -169,7 +169,7 @@ class LogMel(nn.Module):
             if window_frames:
                 normal_BFT = normalize_moving(features_BFT, frames_B, window_frames, kind)
                 return Features(normal_BFT, frames_B)
-            return Features(normalize(features_BFT, frames_B, kind, out=features_BFT), frames_B)
+            return Features(normalize(features_BFT, frames_B, kind, in_place=True), frames_B)
 
     def _log_mel(self, audio_BN: Tensor, samples_B: Tensor) -> Tensor:
         cfg = self.cfg
@@ -206,17 +206,17 @@ class LogMel(nn.Module):
 
 
 def normalize(
-    features_BFT: Tensor, frames_B: Tensor, kind: Normalization = "per_feature", *, out: Tensor | None = None
+    features_BFT: Tensor, frames_B: Tensor, kind: Normalization = "per_feature", *, in_place: bool = False
 ) -> Tensor:
-    """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond them. `out` may be the features.
+    """(x - mean) / (deviation + 1e-5) over the frames of each utterance; zero beyond. `in_place`: over the features.
 
     The deviation has the divisor frames - 1 (one frame alone becomes zero), and so do constant features: what is left
     of them after subtraction is rounding.
     """
     keep_B1T = _inside(features_BFT, frames_B)
     if kind == "none":
-        return features_BFT.mul_(keep_B1T) if out is features_BFT else features_BFT * keep_B1T
-    out = torch.empty_like(features_BFT) if out is None else out
+        return features_BFT.mul_(keep_B1T) if in_place else features_BFT * keep_B1T
+    out = features_BFT if in_place else torch.empty_like(features_BFT)
     dims = (1, 2) if kind == "all_features" else 2
     # The product with the mask sums over the frames of an utterance in one pass.
     sum_BF1, count_B11 = torch.bmm(keep_B1T, features_BFT.mT).mT, frames_B[:, None, None]

@@ -19,7 +19,7 @@ from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Source
 from common.recognition.transcribing import status, write_all
 from common.runs.checkpoint import CheckpointError
-from common.text.language import Language, Spelling
+from common.text.vocabulary import Language
 from fastconformer.attending import AttentionRecognizer
 from fastconformer.hearing.long_audio import ChunkOptions
 from fastconformer.hearing.prompted.asking import AskingConfig
@@ -90,7 +90,7 @@ def main(cfg: InferenceConfig) -> int:
             decoder_precision=cfg.decoder_precision, max_symbols=cfg.max_symbols,
         )  # fmt: skip
         heard = _heard(asr, cfg.sources(found, world), cfg)
-        compared = Spelling(None, language=cfg.language, unknown_letters="latin")
+        compared = asr.spelling(cfg.language)
         written = write_all(found, heard, cfg, world, spelled=compared, heard=compared)
         return status(found, written, world)
 

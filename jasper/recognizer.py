@@ -54,6 +54,8 @@ class Recognizer(SpeechRecognizer):
         origin: str = "",
     ):
         self.config, self.device, self.precision = cfg, torch.device(device), precision
+        self.sample_rate, self.chunk_seconds = cfg.features.sample_rate, CHUNK_SECONDS
+        self.languages = () if cfg.data.language in ("auto", "none") else (cfg.data.language,)
         self.assumed = assumed
         """What the checkpoint does not say, in lines for the user."""
         self.origin = origin
@@ -64,24 +66,9 @@ class Recognizer(SpeechRecognizer):
         self.log_mel = LogMel(cfg.features).to(self.device).eval()
 
     @property
-    def sample_rate(self) -> int:
-        """Samples a second of the arrays that it hears."""
-        return self.config.features.sample_rate
-
-    @property
     def keep(self) -> Keep | None:
         """What cuts pauses out of recordings, or silence off their ends."""
         return self.config.features.keeper(trim=self.config.data.trim_silence)
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The language of the texts that it has learned, where the configuration says."""
-        return () if self.config.data.language in ("auto", "none") else (self.config.data.language,)
-
-    @property
-    def chunk_seconds(self) -> float:
-        """Longest stretch, in seconds, that the network hears at once."""
-        return CHUNK_SECONDS
 
     def spelling(self, language: Language | None = None) -> Spelling:
         """What writes texts as the model's are written, by default in its language."""

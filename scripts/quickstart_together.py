@@ -92,7 +92,7 @@ def train_together(trainings: Sequence[TrainingJob], *, cores: int) -> bool:
 def needs_training(run: Any, name: str, *, fresh: bool) -> bool:
     """Whether there is something to train of the run `run`, whose checkpoints begin with `name`; `fresh` deletes it.
 
-    Raises ConfigError at a run of other settings.
+    Settings that a checkpoint of before does not have are the defaults. Raises ConfigError at a run of other settings.
     """
     from common import config
     from common.runs import checkpoint
@@ -101,12 +101,13 @@ def needs_training(run: Any, name: str, *, fresh: bool) -> bool:
     if fresh and (folder / "nvlog.json").is_file():
         shutil.rmtree(folder)
     saved, _ = checkpoint.load_newest(folder, name)
-    if saved is not None and saved["config"] != config.to_dict(run):
+    if saved is None:
+        return True
+    if config.to_dict(config.build(type(run), saved["config"], str(folder))) != config.to_dict(run):
         raise ConfigError(f"{folder}: a run with other settings; --fresh trains anew in its place")
-    if saved is not None and saved["progress"]["epoch"] >= run.epochs:
+    if is_trained := saved["progress"]["epoch"] >= run.epochs:
         print(f"{folder}: trained before ({run.epochs} epochs); --fresh trains it anew")
-        return False
-    return True
+    return not is_trained
 
 
 def threads_of(training: TrainingJob, cores: int) -> int:

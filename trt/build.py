@@ -1,11 +1,11 @@
-"""Builds an engine of an exported model: `python -m trt.build m.onnx --precision fp16`.
+"""Builds an engine of an exported model: `python -m trt.build m.onnx`.
 
     python -m trt.export jasper_best.pt --out m.onnx --precision fp16
-    python -m trt.build m.onnx --precision fp16 --compute-capability 8.6 8.9 --profile 1x2s,8x7s,16x16.7s
+    python -m trt.build m.onnx --compute-capability 8.6 8.9 --profile 1x2s,8x7s,16x16.7s
 
 Takes TensorRT or, where that is not installed, TensorRT-RTX, whose wheels build engines on a machine without a GPU. The
-network is strongly typed: it computes in the types that the file has. Beside the engine stands a JSON file that says
-what it was built with and for; `trt.engines.building.check` compares it with what is there.
+network is strongly typed: it computes in the precision that the file was exported in. Beside the engine stands a JSON
+file that says what it was built with and for; `trt.engines.building.check` compares it with what is there.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tyro.conf import Positional, arg
 from common import config
 from common.files.atomic import write_text, written_whole
 from common.recognition.output.writing import check_file, tell
-from trt.engines.building import EngineError, Precision, build, description
+from trt.engines.building import EngineError, build, description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,6 @@ class BuildConfig:
     """The file that trt.export wrote."""
     out: Path | None = None
     """The engine to write; by default beside the model, with .engine for .onnx."""
-    precision: Precision = "fp32"
-    """Arithmetic, which must be that of the file."""
     compute_capability: tuple[str, ...] = ("8.6", "8.9", "12.0")
     """Devices that the engine is for, by compute capability, such as 8.6 (A40, RTX 30) or 8.9 (L4, RTX 40). TensorRT
     builds for the device it finds."""
@@ -45,7 +43,7 @@ def main(cfg: BuildConfig) -> Path:
     """Writes the engine and its description; returns the engine's path. Raises EngineError and OSError."""
     out = cfg.out or cfg.model.with_suffix(".engine")
     check_file(out, [cfg.model])
-    built = build(cfg.model, precision=cfg.precision, capabilities=cfg.compute_capability, sizes=cfg.profile)
+    built = build(cfg.model, capabilities=cfg.compute_capability, sizes=cfg.profile)
     with written_whole(out) as file:
         file.write(built.content)
     write_text(out.with_suffix(out.suffix + ".json"), description(built))

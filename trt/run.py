@@ -76,8 +76,7 @@ def main(cfg: RunConfig) -> int:
             on_error="skip",
             **options,
         )
-    has_references = any(item.reference is not None for item in found.items)
-    compared = asr.spelling(cfg.language) if has_references else str
+    compared = asr.spelling(cfg.language) if found.has_references else str
     written = write_all(found, heard, cfg, spelled=compared, heard=compared, **saved)
     return status(found, written)
 

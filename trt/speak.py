@@ -57,6 +57,8 @@ class SpeakConfig:
     def __post_init__(self) -> None:
         if not self.inputs:
             raise ValueError("nothing to say; name phrase files, or write texts in quotes")
+        if self.sigma < 0:
+            raise ValueError(f"sigma = {self.sigma:g}: expected 0 or more")
 
 
 def main(cfg: SpeakConfig) -> int:

@@ -75,26 +75,13 @@ class Recognizer(SpeechRecognizer):
     ):
         self.device, self.precision = torch.device(device), precision
         self.language: Language = language
+        self.languages = () if language in ("auto", "none") else (language,)
+        self.sample_rate, self.chunk_seconds = SAMPLE_RATE, CHUNK_SECONDS
         self.assumed = assumed
         """What the checkpoint does not say, in lines for the user."""
         self.model = cast_for_inference(model.to(self.device), precision)
         self.backbone = model if isinstance(model, Wav2Vec2) else model.wav2vec2
         self.config = self.backbone.config
-
-    @property
-    def sample_rate(self) -> int:
-        """Samples a second of the arrays that it hears."""
-        return SAMPLE_RATE
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The language of the texts that it has learned, where the checkpoint says."""
-        return () if self.language in ("auto", "none") else (self.language,)
-
-    @property
-    def chunk_seconds(self) -> float:
-        """Longest stretch, in seconds, that the network hears at once."""
-        return CHUNK_SECONDS
 
     def spelling(self, language: Language | None = None) -> Spelling:
         """What writes texts in the letters of the labels, by default in the model's language."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from common.files.downloads import listed, missing_by, missing_files
 from common.published import model_folder
 from common.published.nemo import archive
-from common.runs.checkpoint import CheckpointError
+from common.runs.checkpoint import CheckpointError, UnreadableError
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
 SUFFIXES = (".pt", ".pth", ".nemo", ".bin", ".safetensors", ".ckpt", ".json", ".yaml")
@@ -36,9 +36,12 @@ def stored(path: str | Path, *, extra: Sequence[str] = ()) -> StoredModel:
     as "folder/model.safetensors" is.
     """
     path = located(path, extra=extra)
-    if archive.is_archive(path):
-        return StoredModel(path, "archive")
-    folder = model_folder.folder_of(path)
+    try:
+        if archive.is_archive(path):
+            return StoredModel(path, "archive")
+        folder = model_folder.folder_of(path)
+    except OSError as error:
+        raise UnreadableError(f"{path}: cannot be read: {error.strerror or error}") from None
     return StoredModel(path, "file") if folder is None else StoredModel(folder, "folder")
 
 

@@ -1,11 +1,15 @@
 """The one face of recognisers, in torch and exported, whichever family a model is of."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from common.recognition.decoding import DecodingOptions
 from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Source
+from common.text.vocabulary import Language
+
+if TYPE_CHECKING:
+    from common.text.language import Spelling
 
 OnError = Literal["stop", "skip"]
 
@@ -16,21 +20,23 @@ class SpeechRecognizer(Protocol):
     A recogniser that follows audio while it comes also has `session`.
     """
 
-    @property
-    def sample_rate(self) -> int:
-        """Samples a second of the arrays that it hears; files of any rate are resampled."""
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Languages that it writes, as far as the model says; empty where it does not."""
-
-    @property
-    def chunk_seconds(self) -> float:
-        """Longest stretch, in seconds, that its network hears at once; longer recordings are cut."""
+    sample_rate: int
+    """Samples a second of the arrays that it hears; files of any rate are resampled."""
+    languages: tuple[str, ...]
+    """Languages that it writes, as far as the model says; empty where it does not."""
+    chunk_seconds: float
+    """Longest stretch, in seconds, that its network hears at once; longer recordings are cut."""
 
     def decoder(self, options: DecodingOptions | None = None, *, like: Any = None) -> Any:
         """What `transcribe` decodes with. `like`: one of this method, with the same language model, which is not read
         again. Raises ConfigError for words or files that cannot be used."""
+
+    def spelling(self, language: Language | None = None) -> "Spelling":
+        """What writes references and transcripts alike, so that errors can be counted; by default in letters of any
+        language, as models of pieces need it."""
+        from common.text.language import Spelling  # which takes as long to import as all else
+
+        return Spelling(None, language=language or "auto", unknown_letters="latin")
 
     def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
         """As `stream`, whose options it takes, all at once."""

@@ -26,7 +26,25 @@ Result = TypeVar("Result", bound=Any)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranscriptionConfig:
+class OutputConfig:
+    """Where transcripts go, and how they are written."""
+
+    format: Format = "text"
+    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
+    vtt: subtitles."""
+    output: Path | None = None
+    """File for the whole output; by default the terminal."""
+    output_dir: Path | None = None
+    """Folder for one output file per recording, in place of `output`."""
+
+    @property
+    def own_output(self) -> Path | None:
+        """The file that this job writes."""
+        return self.output
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranscriptionConfig(OutputConfig):
     """What to transcribe, with which model, and where the result goes."""
 
     USUAL: ClassVar = {
@@ -47,13 +65,6 @@ class TranscriptionConfig:
     """Channel that is heard of recordings with several, such as telephone calls: their mean, left, right, or a number
     from 1."""
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
-    format: Format = "text"
-    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
-    vtt: subtitles."""
-    output: Path | None = None
-    """File for the whole output; by default the terminal."""
-    output_dir: Path | None = None
-    """Folder for one output file per recording, in place of `output`."""
     shard: str | None = None
     """Part of the recordings that is transcribed, as i/n: the i-th of n equal parts, written to a file of its own
     beside the output; --merge joins these files. A part whose file is there is not done again."""
@@ -90,9 +101,9 @@ class TranscriptionConfig:
     @property
     def own_output(self) -> Path | None:
         """The file that this job writes: `output`, or its part of it."""
-        return (
-            self.output if self.output is None or self.shard is None else sharding.parsed(self.shard).part(self.output)
-        )
+        if self.output is None or self.shard is None:
+            return self.output
+        return sharding.parsed(self.shard).part(self.output)
 
     def sources(self, found: FoundRecordings, world: "World | None" = None) -> Iterable[Source]:
         """What this process hears: its share, and of it the channel that is asked for."""
@@ -118,7 +129,7 @@ def in_order(own: Iterable[Result], n_items: int, world: "World") -> Iterator[Re
 def write_all(
     found: FoundRecordings,
     own: Iterable[Transcript],
-    cfg: TranscriptionConfig,
+    cfg: OutputConfig,
     world: "World | None" = None,
     *,
     spelled: Callable[[str], str],
@@ -139,8 +150,8 @@ def write_all(
         told(message)
     references, hypotheses = [], []
     every = own if world is None else in_order(own, len(found.items), world)
-    path = cfg.own_output if is_main else None
-    with writing.output(path, cfg.format, cfg.output_dir, whole=cfg.shard is not None) as write:
+    path, is_part = cfg.own_output if is_main else None, cfg.own_output != cfg.output
+    with writing.output(path, cfg.format, cfg.output_dir, whole=is_part) as write:
         for item, transcript in zip(found.items, every, strict=True):
             if transcript.error:
                 told(transcript.error)

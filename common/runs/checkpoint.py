@@ -131,7 +131,8 @@ def _unpickled(path: Path, kind: str) -> Any:
         raise CheckpointError(f"{path}: damaged or not a {kind} of tensors and plain values") from None
     except Exception as error:  # bytes that are no pickle make its reader fail anywhere: IndexError, struct.error, ...
         problem = _first_line(error)
-        told = " of tensors and plain values" if "weights_only" in problem else f": {problem}"  # or torch says: run it
+        is_told = "weights_only" not in problem and not isinstance(error, LookupError)  # torch says: run it; or a byte
+        told = f": {problem}" if is_told else " of tensors and plain values"
         raise CheckpointError(f"{path}: damaged or not a {kind}{told}") from None
 
 

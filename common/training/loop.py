@@ -16,7 +16,6 @@ import contextlib
 import itertools
 import math
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -24,23 +23,16 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from common.config import ConfigError
-from common.data.batching import BatchingError
-from common.data.loading import LoadingError
-from common.data.manifest import ManifestError
 from common.devices.distributed import World
 from common.devices.host_copy import HostCopy
 from common.interruption import Interrupted, Termination, termination
-from common.runs.checkpoint import CheckpointError
 from common.runs.run_directory import check_same_settings
 from common.training.course import Course, Decision, EveryConfig, Moment, decide, validation_is_due
-from common.training.fitting import is_out_of_memory, too_large
 from common.training.learner import Learner
+from common.training.rescue import EXPECTED as EXPECTED
+from common.training.rescue import rescued
 from common.training.state import TrainingError, TrainingState
 from common.training.validation import CuttableWorld
-
-EXPECTED = (TrainingError, LoadingError, BatchingError, ManifestError, CheckpointError, ConfigError)
-"""Errors whose message is for the user."""
 
 LEAST_SCALE = 1e-4  # of the loss in fp16: below it gradients overflow whatever the scale
 
@@ -124,7 +116,7 @@ class Loop:
                 except Exception as at_the_end:
                     error = at_the_end
             if isinstance(error, Exception):
-                raise self._rescued(error) from None
+                raise rescued(error, self.state, is_whole=self.is_whole, batch=self._in_hand) from None
 
     @property
     def logs(self) -> bool:
@@ -161,7 +153,7 @@ class Loop:
     def epochs(self) -> Iterator[int]:
         """The epochs that are left for this job, from 0; the first may be partly done."""
         self._clock = self.saved_at = time.perf_counter()
-        while not (self.is_finished or self.decision.stops or self._stops_early() or self._is_last_epoch()):
+        while not (self.is_finished or self.decision.stops or self._stops_early()):
             yield self.progress.epoch
 
     def plans(self, batches_of: Callable[[int], Sequence[Sequence[int]]]) -> Iterator[list[tuple[int, int]]]:
@@ -256,10 +248,8 @@ class Loop:
 
     def totals(self) -> list[float]:
         """[K] sums over processes and over the steps since this was last asked for."""
-        columns = zip(*self._recent, strict=True)
-        totals = [math.fsum(column) for column in columns]
-        self._recent = []
-        return totals
+        recent, self._recent = self._recent, []
+        return [math.fsum(column) for column in zip(*recent, strict=True)]
 
     def speed(self) -> dict[str, float]:
         """Throughput of all processes and seconds of the steps since this was last asked for."""
@@ -322,15 +312,13 @@ class Loop:
         """Whether this job is over before its next step."""
         if self.world.size == 1:
             self._signalled = self._signals.came
-        return self._signalled or 0 < self.course.stop_at <= self.progress.step
+        is_past = 0 < self.course.stop_at <= self.progress.step or self.progress.epoch >= self._last_epoch
+        return self._signalled or is_past
 
     def _is_asked_to_stop(self) -> bool:
         """Whether some process was, up to now; by all processes together."""
         self._signalled = self.world.any(self._signalled or self._signals.came)
         return self._signalled
-
-    def _is_last_epoch(self) -> bool:
-        return self.progress.epoch >= self._last_epoch
 
     def _is_save_due(self) -> bool:
         minutes = self.every.save_minutes
@@ -410,32 +398,3 @@ class Loop:
             self.log.event(f"left out: {len(self.left_out)} utterances")
         if self.progress.skipped:
             self.log.event(f"skipped: {self.progress.skipped} steps whose gradients were not finite")
-
-    def _rescued(self, error: Exception) -> Exception:
-        """`error`, or what a user should read of it, after the state was saved, if it is whole."""
-        cause = error
-        # Before the first step there is nothing to lose, and a checkpoint would fix what a user is about to mend.
-        if self.is_whole and self.progress.step and not self.state.is_saved:
-            try:
-                self.state.save_alone()
-            except Exception as unsaved:  # whatever it is, the user reads what ended the run
-                cause = unsaved if isinstance(error, OSError) and isinstance(unsaved, OSError) else error
-        safe = self.directory.safe_step()
-        if is_out_of_memory(error) and not self.is_whole:
-            told = too_large(self._in_hand, self.state.cfg, self.directory, self.progress.step)
-            cause = error = TrainingError(f"{told}; {safe}")
-        with contextlib.suppress(OSError):
-            self.log.event(f"ended by an error: {safe}")
-        if isinstance(error, EXPECTED):
-            return error
-        if self.directory.last_saved is not None:
-            safe += ", and the run goes on from there"
-        if isinstance(cause, OSError):
-            return TrainingError(f"{cause.filename or self.directory.folder}: {cause.strerror or cause}; {safe}")
-        path = self.directory.folder / f"error_rank{self.world.rank}.txt"
-        with contextlib.suppress(OSError):
-            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        first = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-        if self.world.pulse is not None and isinstance(error, RuntimeError):  # of an exchange, which names nobody
-            first = self.world.pulse.lost() or first
-        return TrainingError(f"{first}; {safe}; what Python says is in {path}")

@@ -8,7 +8,7 @@ with the length of a recording, its text apart. Needs no torch: what computes fr
 Shapes: B recordings or chunks, N samples, S encoder frames, C what a head decodes of a frame.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,7 @@ from common.audio.silence import Keep
 from common.recognition.cutting.chunks import WINDOW, AudioChunk, by_length, long_batches
 from common.recognition.decoding import DecodingOptions, gives
 from common.recognition.output.transcripts import Transcript, Word
-from common.recognition.recognizer import OnError
+from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Recording, Source, read_ahead
 from common.text.pieces import Pieces
 from fastconformer.hearing.greedy import CTCDecoding, Frames, TransducerDecoding
@@ -32,14 +32,12 @@ if TYPE_CHECKING:  # its module needs torch
 Confidence = Literal["probability", "entropy"]
 
 
-class PieceRecognizer(ABC):
+class PieceRecognizer(SpeechRecognizer):
     """A model of pieces that transcribes by a transducer or CTC."""
 
     pieces: Pieces
     precision: "InferencePrecision"
     """That of the encoder, which messages name."""
-    sample_rate: int
-    """Samples a second of the arrays that it hears; files of any rate are resampled."""
     keep: Keep | None
     """What cuts pauses out of recordings and streams."""
     samples_per_frame: int
@@ -72,10 +70,6 @@ class PieceRecognizer(ABC):
     @abstractmethod
     def decoder(self, options: DecodingOptions | None = None, *, like: Any = None) -> SearchDecoding | None:
         """What decodes as options say, by default for words to favour; None where that is greedy decoding."""
-
-    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
-        """As `stream`, whose options it takes, all at once."""
-        return list(self.stream(recordings, **options))
 
     def stream(
         self,

@@ -165,11 +165,11 @@ class SentenceSpeaker(ABC):
         """Mel spectrograms of the pieces that have symbols, in order, `batch_size` or all at a time; pitch beyond a
         speaker's range is limited."""
         said = [piece for piece in pieces if piece.encoded.tokens]
-        found = self._predicted(said, batch_size or len(said))
+        batch_size = batch_size or max(1, len(said))
+        found = self._predicted(said, batch_size)
         hertz = [sentence.pitch_hz_L for sentence in found]
         again = planning.within_range(said, hertz, self.voices(), name=self.name)
-        less = self._predicted(list(again.values()), batch_size or len(said))
-        for place, sentence in zip(again, less, strict=True):
+        for place, sentence in zip(again, self._predicted(list(again.values()), batch_size), strict=True):
             found[place] = sentence
         return found
 
@@ -220,8 +220,7 @@ class SentenceSpeaker(ABC):
 
     def problem(self, sentence: SpokenSentence) -> str:
         """Why a sentence cannot be given to a vocoder; "" if it can."""
-        is_finite = bool((sentence.mel_MT - sentence.mel_MT == 0).all())
-        if not is_finite or not np.isfinite(sentence.pitch_hz_L).all():
+        if not (abs(sentence.mel_MT) < np.inf).all() or not np.isfinite(sentence.pitch_hz_L).all():
             otherwise = "its weights are damaged, or a control is far too great"
             advice = "take bf16 or fp32" if self.precision == "fp16" else otherwise
             return f"{self.name} gives NaN in {self.precision}; {advice}"

@@ -226,6 +226,16 @@ def test_without_normalisation_only_the_padding_changes():
     assert not result[1, :, 20:].any()
 
 
+@pytest.mark.parametrize("kind", ["per_feature", "all_features", "none"])
+def test_features_are_normalised_in_place_only_if_asked_for(kind):
+    features, before = noise(2, 8, 50), noise(2, 8, 50)
+    before.copy_(features)
+    expected = normalize(features, lengths(50, 20), kind)
+    assert torch.equal(features, before)
+    assert normalize(features, lengths(50, 20), kind, in_place=True) is features
+    assert torch.equal(features, expected)
+
+
 def test_no_step_waits_for_the_device():
     audio, samples = noise(3, 4_000), lengths(4_000, 3_000, 10)
     log_mel, features = LogMel().train(), noise(3, 64, 32)

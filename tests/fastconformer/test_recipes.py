@@ -1,7 +1,6 @@
 """What people train: the recipes in their true shapes, batches by seconds, new heads, frozen encoders, adapters."""
 
-import os
-import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from fastconformer.config import Config
 from fastconformer.network.model import Model
 from fastconformer.train import main
 from tests.fastconformer.runs import TOY, toy_config
+from tests.scripts.calls import Folder
 from tests.training import events
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,10 +65,7 @@ def test_a_step_of_the_true_encoder(corpus, tmp_path, size):
 
 
 def test_the_script_names_heads_that_there_are():
-    script = TOY.parents[2] / "scripts/fastconformer/librispeech_960h.sh"
-    ran = subprocess.run(
-        ["bash", str(script)], capture_output=True, text=True, check=False, env=os.environ | {"HEADS": "aed"}
-    )
+    ran = Folder("fastconformer").call("librispeech_960h", sys.executable, HEADS="aed")
     assert ran.returncode == 2
     assert ran.stderr.endswith("error: HEADS is aed; expected tdt_ctc, rnnt_ctc, tdt, rnnt or ctc\n")
 

@@ -66,7 +66,7 @@ def exported() -> Reader:
             told = [line.partition(b"\t") for line in content.split(b"\n")]
             path = path.with_suffix(".onnx")
             path.write_bytes(small_onnx({key: value for key, _, value in told}))
-        _model(path, "fp32")
+        _model(path)
         recording = waveform.Held(sound, "a.wav")
         for transcript in Recognizer(path, threads=1).stream([recording]):
             str(transcript.text)

@@ -7,13 +7,17 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from common import config
 from common.config import ConfigError
+from common.runs import checkpoint
+from jasper.config import Config
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 pytestmark = pytest.mark.slow
@@ -184,3 +188,14 @@ def test_a_reader_who_left_does_not_end_a_training(together, monkeypatch):
     shown = together.Lines(Left())
     shown.line("ears", "epoch")
     shown.line("ears", "epoch")
+
+
+def test_a_run_from_before_there_was_a_setting_is_this_one_and_of_another_seed_another(together, tmp_path, capsys):
+    run = Config(output_dir=tmp_path, epochs=2)
+    settings = config.to_dict(run)
+    del settings["seed"]
+    checkpoint.save(tmp_path / "jasper_step00000002.pt", {"config": settings, "progress": {"epoch": 2}})
+    assert not together.needs_training(run, "jasper", fresh=False)
+    assert "trained before (2 epochs); --fresh trains it anew" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="a run with other settings; --fresh trains anew in its place"):
+        together.needs_training(replace(run, seed=1), "jasper", fresh=False)

@@ -26,6 +26,7 @@ def test_the_family_is_found_in_the_file_and_its_recogniser_has_the_one_face(kin
     assert asr.sample_rate == 16_000
     assert asr.chunk_seconds > 0
     assert isinstance(asr.languages, tuple)
+    assert asr.spelling("none")("a  B") == asr.spelling("none")("A b")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,14 @@ Decode = Literal["log_probs", "greedy"]
 Once = Callable[[str, Callable[[Path], object]], Path]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _patient() -> Iterator[None]:
+    """Triton may take as long as a test may: on a busy machine its start is slow, which is no verdict."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trt.serving.triton.program.START_SECONDS", 600.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """A folder by its name, which a function fills once for all processes of a run: an export takes ten seconds."""

@@ -50,7 +50,14 @@ runpy.run_module("trt.speak", run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.filterwarnings("ignore:'trt.speak' found in sys.modules")
-def test_nothing_to_say_is_one_line(voice, capsys):
-    said = run(capsys, "trt.speak", voice / "tts.onnx", "--vocoder", voice / "v.onnx")
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([], "nothing to say; name phrase files, or write texts in quotes"),
+        (["Hi.", "--sigma", -1], "sigma = -1: expected 0 or more"),
+    ],
+)
+def test_what_cannot_be_said_so_is_one_line(voice, capsys, asked, told):
+    said = run(capsys, "trt.speak", voice / "tts.onnx", *asked, "--vocoder", voice / "v.onnx")
     assert said.status == 2
-    assert said.err[-1].endswith("nothing to say; name phrase files, or write texts in quotes")
+    assert said.err[-1].endswith(told)

@@ -6,15 +6,16 @@
     python -m trt.client live talk.flac
     arecord -t raw -f S16_LE -r 16000 | python -m trt.client live -
 
-transcribe takes and writes what inference does; a server that is busy is asked again. measure asks from many clients at
-once, compares every answer with the one that its recording got alone, and gives percentiles. Needs no torch.
+transcribe takes and writes what inference does, the word error rate of manifests too; a server that is busy is asked
+again. measure asks from many clients at once, compares every answer with the one that its recording got alone, and
+gives percentiles. Needs no torch.
 """
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,15 +28,17 @@ from common.audio.waveform import AudioError
 from common.files.atomic import written_whole
 from common.recognition.output import writing
 from common.recognition.output.transcripts import Transcript
-from common.recognition.output.writing import Format, tell
+from common.recognition.output.writing import tell
 from common.recognition.sources.inputs import InputRecording, find_recordings
+from common.recognition.transcribing import OutputConfig, status, write_all
+from common.text.vocabulary import Language
 from trt.client.asking import Server, ServerError, content_of, percentile, transcript_from
 from trt.client.measuring import ClientClip, measure, measure_live, measure_speech
 from trt.client.streaming import captions, from_pipe, in_real_time
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(OutputConfig):
     """What to ask, of which server, and where the answer goes."""
 
     action: Annotated[Literal["transcribe", "speak", "measure", "live"], Positional]
@@ -48,13 +51,11 @@ class ClientConfig:
     """Address of the server."""
     api_key: str = ""
     """Key to send; by default that of the variable SPEECH_API_KEY."""
-    format: Format = "text"
-    """Output format. text: name, tab, transcript; json: a JSON object per line with word times and confidence; srt,
-    vtt: subtitles."""
     output: Path | None = None
     """File for the whole output; by default the terminal. To speak needs one: .wav, .flac, .mp3, .opus or .pcm."""
-    output_dir: Path | None = None
-    """Folder for one output file per recording, in place of `output`."""
+    language: Language = "auto"
+    """Language of the texts that are compared where manifests have references. auto, english: numbers and symbols are
+    spelled out; mandarin: numbers; none: letters stay."""
     voice: str = "default"
     """Number of the speaker."""
     speed: float = 1.0
@@ -99,24 +100,19 @@ def main(cfg: ClientConfig) -> int:
 
 
 def transcribe(cfg: ClientConfig) -> int:
-    """Writes transcripts in order; what fails is one line each."""
+    """Writes transcripts in order; what fails is one line each. Of references the word error rate is the last line."""
     inputs = [Path(name) for name in cfg.inputs]
-    items, problems = find_recordings(inputs)
-    writing.check(inputs, items, cfg.format, cfg.output, cfg.output_dir)
+    found = find_recordings(inputs)
+    writing.check(inputs, found.items, cfg.format, cfg.output, cfg.output_dir)
     writing.make_folder(cfg.output_dir)
-    for problem in problems:
-        tell(problem)
-    failed = len(problems)
-    with writing.output(cfg.output, cfg.format, cfg.output_dir) as write:
-        for item, transcript in zip(items, _transcripts(items, cfg), strict=True):
-            if transcript.error:
-                tell(transcript.error)
-                failed += 1
-            else:
-                write(transcript, item.name)
-    if failed:
-        tell(f"error: {failed} of {len(items) + len(problems)} could not be transcribed")
-    return 1 if failed else 0
+    compared = _spelling(cfg.language) if found.has_references else str
+    return status(found, write_all(found, _transcripts(found.items, cfg), cfg, spelled=compared, heard=compared))
+
+
+def _spelling(language: Language) -> Callable[[str], str]:
+    from common.text.language import Spelling  # which takes as long to import as all else
+
+    return Spelling(None, language=language, unknown_letters="latin")
 
 
 def _transcripts(items: list[InputRecording], cfg: ClientConfig) -> Iterator[Transcript]:

@@ -99,13 +99,16 @@ class _Load:
     async def _answer(self, link: Link | None, request: bytes) -> tuple[Link | None, int, bytes]:
         """The connection, if it holds, the status and the body; BROKEN and the reason where it does not."""
         try:
-            reader, writer = link or await asyncio.open_connection(self.host, self.port, ssl=self.context)
+            link = link or await asyncio.open_connection(self.host, self.port, ssl=self.context)
+            reader, writer = link
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
             if (length := _LENGTH.search(head)) is None:
                 raise EOFError("an answer without Content-Length")
             content = await reader.readexactly(int(length[1]))
         except (OSError, EOFError) as error:
+            if link is not None:
+                link[1].close()
             is_cut = isinstance(error, asyncio.IncompleteReadError)
             return None, BROKEN, b"the connection was closed" if is_cut else str(error).encode()
-        return (reader, writer), int(head[9:12]), content
+        return link, int(head[9:12]), content

@@ -11,13 +11,12 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from common.config import ConfigError
 from common.files.json_text import parsed
 from trt.facts import ModelError, checked, facts_in, usable, why_not_onnx
 
-Precision = Literal["fp32", "fp16", "int8"]
 Sizes = tuple[tuple[int, float, bool], ...]
 
 LIBRARIES = ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings")
@@ -46,10 +45,10 @@ class Built(NamedTuple):
     seconds: float
 
 
-def build(path: Path, *, precision: Precision, capabilities: Sequence[str], sizes: str) -> Built:
-    """An engine of an exported model. Raises EngineError, and ConfigError for sizes that are none."""
+def build(path: Path, *, capabilities: Sequence[str], sizes: str) -> Built:
+    """An engine of an exported model, in its precision. Raises EngineError, and ConfigError for sizes that are none."""
     wanted = parsed_sizes(sizes)
-    content, metadata = _model(path, precision)
+    content, metadata = _model(path)
     name, library = installed()
     if unknown := [one for one in capabilities if name != "tensorrt" and one not in RTX_CAPABILITIES]:
         raise EngineError(
@@ -87,7 +86,7 @@ def build(path: Path, *, precision: Precision, capabilities: Sequence[str], size
         library=name,
         version=library.__version__,
         capabilities=tuple(capabilities),
-        precision=precision,
+        precision=json.loads(metadata.get("precision", '"fp32"')),
         shapes=shapes,
         model_sha256=hashlib.sha256(content).hexdigest(),
         metadata=metadata,
@@ -158,7 +157,7 @@ def parsed_sizes(text: str) -> Sizes:
     return sizes
 
 
-def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
+def _model(path: Path) -> tuple[bytes, dict[str, str]]:
     """The bytes of an exported model and what it says of itself, if an engine can be built of it."""
     import onnx  # engines are run where it need not be installed
 
@@ -172,13 +171,8 @@ def _model(path: Path, precision: Precision) -> tuple[bytes, dict[str, str]]:
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     with usable(EngineError, path):
         facts = facts_in(metadata)
-    own = facts.get("precision", "fp32")
-    if own != precision:
-        raise EngineError(
-            f"{path}: is {own}, not {precision}; networks are strongly typed: export it with --precision {precision}"
-        )
     quantised = facts.get("int8")
-    if own == "int8" and (not isinstance(quantised, dict) or quantised.get("target") != "tensorrt"):
+    if facts.get("precision") == "int8" and (not isinstance(quantised, dict) or quantised.get("target") != "tensorrt"):
         raise EngineError(
             f"{path}: its 8-bit activations have no sign, for processors, which TensorRT does not take; export it with "
             "--int8_target tensorrt"

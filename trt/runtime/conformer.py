@@ -6,7 +6,7 @@ Shapes: B recordings or chunks, N samples, S encoder frames, C what a head decod
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from common.recognition.decoding import DecodingOptions
 from common.recognition.output.transcripts import Transcript
 from common.recognition.sources.recordings import Source
 from common.text.pieces import Pieces
-from common.text.vocabulary import Language
 from fastconformer.hearing.greedy import CTCDecoding, TransducerDecoding
 from fastconformer.hearing.recordings import PieceRecognizer
 from fastconformer.hearing.searching import SearchDecoding, of_ctc, of_transducer
@@ -24,9 +23,6 @@ from fastconformer.transducer.weights import of_named
 from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import DECODED_INSIDE, Network, check_whole, paths_of, spread
 from trt.runtime.weights import WEIGHTS, weights_in
-
-if TYPE_CHECKING:
-    from common.text.language import Spelling
 
 
 class ExportedPieces(PieceRecognizer):
@@ -72,12 +68,6 @@ class ExportedPieces(PieceRecognizer):
         if "log_probs_BSV" not in self.network.outputs:
             raise ModelError(f"{self.network.path}: {DECODED_INSIDE}")
         return of_ctc(lambda log_probs_BSV: log_probs_BSV, self.pieces, options, like=like)
-
-    def spelling(self, language: Language | None = None) -> "Spelling":
-        """What writes references and transcripts alike, as the model's own command does."""
-        from common.text.language import Spelling  # which takes as long to import as all else
-
-        return Spelling(None, language=language or "english", unknown_letters="latin")
 
     def stream(
         self, recordings: Iterable[Source], *, chunk_seconds: float | None = None, **options: Any

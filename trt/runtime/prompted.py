@@ -9,14 +9,12 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from common import config
 from common.recognition.cutting.chunks import padded
 from common.recognition.sources.recordings import Recording
-from common.text.vocabulary import Language
 from fastconformer.attention.config import AttentionConfig, DecoderPrecision
 from fastconformer.attention.host_step import HostDecoder, HostStep
 from fastconformer.attention.pieces import of_description
@@ -26,10 +24,6 @@ from fastconformer.hearing.prompted.recognizer import PromptedRecognizer
 from trt.facts import ModelError, keeper_of, usable
 from trt.runtime.recognizer import Network, OnnxModel, check_whole
 from trt.runtime.weights import WEIGHTS, weights_in
-
-if TYPE_CHECKING:
-    from common.text.language import Spelling
-
 
 KEYS_VALUES = "keys_values_BZ2HSD"
 
@@ -54,12 +48,6 @@ class ExportedAttention(PromptedRecognizer):
             )
             self.keep, self.has_ctc = keeper_of(facts), "log_probs_BSV" in network.outputs
             super().__init__(described, self.pieces)
-
-    def spelling(self, language: Language | None = None) -> "Spelling":
-        """What writes references and transcripts alike, as the model's own command does."""
-        from common.text.language import Spelling  # which takes as long to import as all else
-
-        return Spelling(None, language=language or "english", unknown_letters="latin")
 
     def _hear(self, samples: Sequence[np.ndarray]) -> HeardFrames:
         audio_BN, samples_B = padded(samples)

@@ -14,7 +14,7 @@ import onnxruntime
 from common.recognition.cutting.chunks import AudioChunk, chunks, in_batches, padded
 from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
 from common.recognition.output.transcripts import Transcript
-from common.recognition.recognizer import OnError
+from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Source, read_ahead
 from common.text.vocabulary import Language
 from ctc import native
@@ -73,7 +73,7 @@ class OnnxModel:
             return dict(zip(self.outputs, self.session.run(None, inputs), strict=True))
 
 
-class Recognizer:
+class Recognizer(SpeechRecognizer):
     """A file of `trt.export` that makes log-probabilities of labels from samples."""
 
     def __init__(self, model: Path | Network, *, threads: int = 0):
@@ -136,10 +136,6 @@ class Recognizer:
             unknown_letters=data.get("unknown_letters", "stop"),
             normalizes=data.get("normalize_text", True),
         )
-
-    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
-        """As `stream`, whose options it takes, all at once."""
-        return list(self.stream(recordings, **options))
 
     def stream(
         self,

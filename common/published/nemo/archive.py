@@ -105,8 +105,13 @@ def folder_of(path: Path) -> Path | None:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether there is one, packed or unpacked, or should be by its name."""
-    return path.suffix == ".nemo" or folder_of(path) is not None or (path.is_file() and tarfile.is_tarfile(path))
+    """Whether there is one, packed or unpacked, or should be by its name. Raises OSError."""
+    if path.suffix == ".nemo" or folder_of(path) is not None:
+        return True
+    try:
+        return path.is_file() and tarfile.is_tarfile(path)
+    except EOFError:  # what is packed ends early, which its reader tells
+        return True
 
 
 @contextmanager

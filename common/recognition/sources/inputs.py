@@ -38,6 +38,11 @@ class FoundRecordings(NamedTuple):
     items: list[InputRecording]
     problems: list[str]
 
+    @property
+    def has_references(self) -> bool:
+        """Whether it is known of any what was said."""
+        return any(item.reference is not None for item in self.items)
+
 
 def find_recordings(
     inputs: Sequence[Path], *, root: Path | None = None, max_seconds: float = float("inf")

@@ -47,17 +47,9 @@ class PromptedNetwork(ABC):
 
     def __init__(self, network: AttentionConfig, pieces: PromptedPieces) -> None:
         self.attention = network
+        self.languages, self.chunk_seconds = pieces.languages, network.longest_seconds
+        """Codes of the languages that it hears and writes; the longest stretch that is heard at once."""
         self.prompts = PromptFormat(network.prompt, pieces, network.language, network.directions)
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Codes of the languages that it hears and writes."""
-        return self.pieces.languages
-
-    @property
-    def chunk_seconds(self) -> float:
-        """Longest stretch of a recording, in seconds, that is heard at once."""
-        return self.attention.longest_seconds
 
     @property
     def assumed_language(self) -> str:

@@ -8,7 +8,6 @@ Shapes: N samples, S encoder frames, V classes.
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from common.config import ConfigError
 from common.recognition.cutting.pauses import stretches
 from common.recognition.decoding import DecodingOptions, Scorers
 from common.recognition.output.transcripts import Transcript
-from common.recognition.recognizer import OnError
+from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Recording, Source, read_ahead
 from fastconformer.attention.config import Times
 from fastconformer.attention.prompt import Wanted
@@ -26,7 +25,7 @@ from fastconformer.hearing.prompted.network import AUTO, PromptedNetwork
 from fastconformer.hearing.prompted.rounds import PREFERRED_SHARE, Rounds, lengthened
 
 
-class PromptedRecognizer(PromptedNetwork):
+class PromptedRecognizer(PromptedNetwork, SpeechRecognizer):
     """A network after prompts in use: transcripts, translations, languages recognised."""
 
     def prompt(
@@ -78,13 +77,6 @@ class PromptedRecognizer(PromptedNetwork):
         search = SearchOptions(beam=beam, n_best=options.n_best, length_penalty=length_penalty)
         known = Scorers(self.pieces.labels, options, like=like and like.known)
         return AttentionDecoding(search=search, known=known, ctc_weight=ctc_weight)
-
-    def transcribe(self, recordings: Iterable[Source], **options: Any) -> list[Transcript]:
-        """Transcripts of files, of utterances of a manifest, or of float32 [N] at the model's sample rate, in order.
-
-        `options` are those of `stream`.
-        """
-        return list(self.stream(recordings, **options))
 
     def stream(
         self,

@@ -76,7 +76,8 @@ class Pool:
         self.asr, self.frames, self.decoder, self.words = asr, frames, decoder, words
         self.delay_seconds, self.idle_seconds = delay_seconds, idle_seconds
         if decoder is not None and (decoder.in_parts is None or decoder.options.n_best > 1):
-            raise ValueError("decoder: streams have one transcript: expected n_best = 1, and no thorough search")
+            wanted = "expected n_best = 1, and no thorough search; a search also needs the native library"
+            raise ValueError(f"decoder: streams have one transcript: {wanted}")
         self.decoding = greedy if decoder is None or decoder.in_parts is None else decoder.in_parts
         self.held: dict[int, weakref.ref[Session]] = {}  # slots that streams have
         self._active: dict[Session, float] = {}  # those with feeds, and when their next step is due

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from common.audio import silence, waveform
 from common.data import loading
@@ -235,7 +236,9 @@ def test_a_worker_killed_at_any_moment_is_one_line(utterances):
             other.kill()
 
 
-def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterances):
+def test_the_death_of_a_worker_is_an_error_when_its_batch_is_asked_for(utterances, monkeypatch):
+    # torch looks every five seconds whether a worker lives that keeps silent.
+    monkeypatch.setattr(_MultiProcessingDataLoaderIter._try_get_data, "__defaults__", (0.05,))
     dataset = SpeechDataset(utterances, encode=die)
     with pytest.raises(LoadingError, match=r"a data worker ended \(.*\): out of memory\? Take fewer --data.workers"):
         next(iter(loader(dataset, [[0]], workers=1)))

@@ -434,8 +434,8 @@ def test_a_store_is_asked_again_and_one_that_stays_silent_ends_the_run(monkeypat
     lasting = Faulty(content, ["silence"] * 9)
     monkeypatch.setattr(stores, "store_at", lambda *_: lasting)
     stored = Stored("s3://b/x.tar", 0, len(content))
-    monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 0.1)
-    with pytest.raises(OutageError, match=r"^s3://b/x\.tar, bytes 0-\d+: no answer in 0\.1 s, 6 times$"):
+    monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 0.02)
+    with pytest.raises(OutageError, match=r"^s3://b/x\.tar, bytes 0-\d+: no answer in 0\.02 s, 6 times$"):
         stored.read()
     monkeypatch.setattr(stores, "TIMEOUT_SECONDS", 60.0)
     lasting.faults = [OSError("500")] * 9

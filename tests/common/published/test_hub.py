@@ -1,5 +1,6 @@
 """Names of the hub, against a server on this machine that speaks its protocol."""
 
+import gzip
 import hashlib
 import json
 import tarfile
@@ -13,7 +14,8 @@ from urllib.parse import unquote
 import pytest
 
 from common.published import hub
-from common.runs.checkpoint import CheckpointError
+from common.published.nemo import archive
+from common.runs.checkpoint import CheckpointError, UnreadableError
 
 pytest.importorskip("huggingface_hub")
 COMMITS = {"main": "a" * 40, "v1": "b" * 40}
@@ -208,3 +210,16 @@ def test_a_model_lies_in_an_archive_a_folder_or_a_file_whatever_it_is_named_by(t
         assert hub.stored(tmp_path / name) == (tmp_path / name, form)
     for name in ("config.json", "model.safetensors"):
         assert hub.stored(tmp_path / "theirs" / name) == (tmp_path / "theirs", "folder")
+
+
+def test_a_packed_archive_that_ends_early_is_told_as_one(tmp_path):
+    (tmp_path / "model.tar.gz").write_bytes(gzip.compress(bytes(range(256)) * 20)[:200])
+    path, form = hub.stored(tmp_path / "model.tar.gz")
+    assert form == "archive"
+    with pytest.raises(CheckpointError, match="damaged or not a .nemo archive"), archive.opened(path):
+        pass
+
+
+def test_a_model_that_cannot_be_read_is_told_before_its_form_is_looked_for(tmp_path):
+    with pytest.raises(UnreadableError, match=r"cannot be read: File name too long$"):
+        hub.stored(tmp_path / f"{'a' * 300}.pt")

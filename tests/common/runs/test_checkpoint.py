@@ -328,3 +328,10 @@ def test_being_killed_at_random_moments_after_a_save_never_leaves_an_unreadable_
         state, damaged = checkpoint.load_newest(tmp_path, "m")
         assert damaged == []
         assert state["w"].eq(state["step"]).all()
+
+
+@pytest.mark.parametrize("text", ["hello", "0.5 0.5", "one\ntwo\n"])
+def test_a_text_in_place_of_a_checkpoint_is_told_in_words(text, tmp_path):
+    (tmp_path / "notes.pt").write_text(text)
+    with pytest.raises(CheckpointError, match=r"notes.pt: damaged or not a checkpoint(: .*[a-z]{3}| of tensors)"):
+        checkpoint.load(tmp_path / "notes.pt")

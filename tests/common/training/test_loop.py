@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +66,16 @@ class Batch(NamedTuple):
     failures: list[Failure]
 
 
+@contextmanager
+def looped(folder: Path, course: Course, every: EveryConfig = NEVER, *, data=DATA, **options):
+    """The loop of a training of one weight."""
+    cfg = Settings(output_dir=folder)
+    with started(cfg, "m") as directory:
+        state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={"format": 1})
+        with Loop(state, every, course, data=data, **options) as running:
+            yield running
+
+
 def train(
     folder: Path,
     course: Course,
@@ -79,24 +90,21 @@ def train(
     """A training of one weight that counts steps, each of which is some `work`; `act` sees it after it was counted."""
     act, work = act or (lambda step, loop: None), work or (lambda: None)
     done = []
-    with started(Settings(output_dir=folder), "m") as directory:
-        model = torch.nn.Linear(1, 1)
-        state = TrainingState(directory, Settings(output_dir=folder), {"weights": model}, extra={"format": 1})
-        with Loop(state, every, course, data=data, **options) as loop:
-            batches = loop.plans(lambda epoch: [[i] for i in range(steps_per_epoch)])
-            for epoch in loop.epochs():
-                for batch in loop.steps(batches, steps_per_epoch):
-                    assert batch == [(epoch, loop.progress.batch)]
-                    work()
-                    loop.did(torch.tensor([float(loop.progress.step)]), amount=2.0)
-                    act(loop.progress.step, loop)
-                    what = "".join(name[0] for name in ("logs", "validates", "saves") if getattr(loop, name))
-                    done.append((loop.progress.step, what))
-                    if loop.logs:
-                        loop.log.log("train", loop.where, {"loss": loop.means()[0]} | loop.speed(), global_step=0)
-                    if loop.saves:
-                        state.save_step()
-        return done, state.progress
+    with looped(folder, course, every, data=data, **options) as loop:
+        batches = loop.plans(lambda epoch: [[i] for i in range(steps_per_epoch)])
+        for epoch in loop.epochs():
+            for batch in loop.steps(batches, steps_per_epoch):
+                assert batch == [(epoch, loop.progress.batch)]
+                work()
+                loop.did(torch.tensor([float(loop.progress.step)]), amount=2.0)
+                act(loop.progress.step, loop)
+                what = "".join(name[0] for name in ("logs", "validates", "saves") if getattr(loop, name))
+                done.append((loop.progress.step, what))
+                if loop.logs:
+                    loop.log.log("train", loop.where, {"loss": loop.means()[0]} | loop.speed(), global_step=0)
+                if loop.saves:
+                    loop.state.save_step()
+    return done, loop.progress
 
 
 def test_what_is_due_is_due_once_and_the_last_step_ends_with_everything(tmp_path):
@@ -128,15 +136,13 @@ def test_throughput_leaves_out_what_is_done_between_two_steps(tmp_path, monkeypa
 
 
 def train_with_bad_numbers(folder: Path) -> None:
-    with started(Settings(output_dir=folder), "m") as directory:
-        state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
-        with Loop(state, NEVER, Course(steps=9), names=("loss", "mel"), data=DATA) as loop:
-            for _ in loop.epochs():
-                for step in loop.steps(range(9), 9):
-                    numbers = [math.nan, math.inf] if step == 2 else [1.0, 2.0]
-                    batch = Batch([f"u{step}", f"v{step}"], torch.ones(2, 3), [Failure(7, "no such file")])
-                    loop.did(torch.tensor(numbers), batch, amount=1)
-                    assert step < 3, "one step late"
+    with looped(folder, Course(steps=9), names=("loss", "mel")) as loop:
+        for _ in loop.epochs():
+            for step in loop.steps(range(9), 9):
+                numbers = [math.nan, math.inf] if step == 2 else [1.0, 2.0]
+                batch = Batch([f"u{step}", f"v{step}"], torch.ones(2, 3), [Failure(7, "no such file")])
+                loop.did(torch.tensor(numbers), batch, amount=1)
+                assert step < 3, "one step late"
 
 
 def test_numbers_that_are_not_finite_end_the_run_with_the_batch_and_save_nothing(tmp_path):
@@ -230,12 +236,10 @@ def test_in_fp16_what_is_skipped_is_how_a_loss_scale_is_found(tmp_path):
 
 
 def train_with_batches(folder: Path, found: int, count: int) -> None:
-    with started(Settings(output_dir=folder), "m") as directory:
-        state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
-        with Loop(state, NEVER, Course(epochs=1), data=DATA) as loop:
-            for _ in loop.epochs():
-                for _ in loop.steps(range(found), count):
-                    loop.did(torch.ones(1), amount=1)
+    with looped(folder, Course(epochs=1)) as loop:
+        for _ in loop.epochs():
+            for _ in loop.steps(range(found), count):
+                loop.did(torch.ones(1), amount=1)
 
 
 @pytest.mark.parametrize(
@@ -271,11 +275,9 @@ def test_what_is_left_out_is_logged_once(tmp_path):
 
 
 def stopped_before_the_first_step(folder: Path, work) -> None:
-    with started(Settings(output_dir=folder), "m") as directory:
-        state = TrainingState(directory, Settings(output_dir=folder), {"weights": torch.nn.Linear(1, 1)}, extra={})
-        with Loop(state, NEVER, Course(epochs=1), data=DATA) as loop:
-            work()
-            assert list(loop.epochs()) == []
+    with looped(folder, Course(epochs=1)) as loop:
+        work()
+        assert list(loop.epochs()) == []
 
 
 def test_an_error_before_the_first_step_leaves_no_checkpoint(tmp_path):
@@ -396,34 +398,31 @@ def signals(sent: Path) -> None:
 
 def two(folder: Path, when: str) -> None:
     """What each of two processes does, of which the second gets a signal."""
-    cfg, sent = Settings(output_dir=folder), folder.with_name("sent")
-    with started(cfg, "m") as directory:
-        world = directory.world
-        state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
-        every = EveryConfig(log_steps=1000, validate_steps=5, save_minutes=0)
-        with Loop(state, every, Course(steps=1000), data=DATA) as loop:
-            for _ in loop.epochs():
-                for step in loop.steps(range(1000), 1000):
-                    loop.did(torch.ones(1), amount=1)
-                    if world.rank == 1 and (step, when) == (6, "in a step"):
-                        os.kill(os.getpid(), signal.SIGTERM)
-                    if loop.validates:
-                        with loop.validation() as some:
-                            if world.rank == 1 and when == "in a validation":
-                                os.kill(os.getpid(), signal.SIGTERM)
-                            at_end = when == "at the end of a validation"
-                            if world.rank == 1 and at_end:  # while it waits for the other
-                                threading.Timer(0.3, signals, (sent,)).start()
-                            for _ in range(3):
-                                some.gather(step)
-                            if world.rank == 0 and at_end:
-                                until(sent.exists)
-                        if loop.is_cut:
-                            print("cut")
-                        else:
-                            state.save_best({"raw": 1.0 / (step + 1)})
-                    if loop.saves:
-                        state.save_step()
+    sent, every = folder.with_name("sent"), EveryConfig(log_steps=1000, validate_steps=5, save_minutes=0)
+    with looped(folder, Course(steps=1000), every) as loop:
+        rank = loop.directory.world.rank
+        for _ in loop.epochs():
+            for step in loop.steps(range(1000), 1000):
+                loop.did(torch.ones(1), amount=1)
+                if rank == 1 and (step, when) == (6, "in a step"):
+                    os.kill(os.getpid(), signal.SIGTERM)
+                if loop.validates:
+                    with loop.validation() as some:
+                        if rank == 1 and when == "in a validation":
+                            os.kill(os.getpid(), signal.SIGTERM)
+                        at_end = when == "at the end of a validation"
+                        if rank == 1 and at_end:  # while it waits for the other
+                            threading.Timer(0.3, signals, (sent,)).start()
+                        for _ in range(3):
+                            some.gather(step)
+                        if rank == 0 and at_end:
+                            until(sent.exists)
+                    if loop.is_cut:
+                        print("cut")
+                    else:
+                        loop.state.save_best({"raw": 1.0 / (step + 1)})
+                if loop.saves:
+                    loop.state.save_step()
     print("step", loop.progress.step)
 
 
@@ -443,21 +442,18 @@ def test_processes_agree_on_a_signal_to_one_of_them_within_two_steps(tmp_path, w
 
 def lost(folder: Path, how: str) -> None:
     """What each of three processes does, of which the second is lost."""
-    cfg = Settings(output_dir=folder)
-    with config.reported(*loop.EXPECTED), started(cfg, "m") as directory:
-        rank = directory.world.rank
-        state = TrainingState(directory, cfg, {"weights": torch.nn.Linear(1, 1)}, extra={})
-        with Loop(state, NEVER, Course(steps=1000), data=DATA) as running:
-            for _ in running.epochs():
-                for step in running.steps(range(1000), 1000):
-                    if step == 3 and rank == 1:
-                        if how == "stopped":
-                            os.system(f"(sleep 12; kill -KILL {os.getpid()}) > /dev/null 2>&1 &")
-                            os.kill(os.getpid(), signal.SIGSTOP)
-                        if how == "killed":
-                            os.kill(os.getpid(), signal.SIGKILL)
-                        raise ValueError("a bug")
-                    running.did(torch.ones(1), amount=1)
+    with config.reported(*loop.EXPECTED), looped(folder, Course(steps=1000)) as running:
+        rank = running.directory.world.rank
+        for _ in running.epochs():
+            for step in running.steps(range(1000), 1000):
+                if step == 3 and rank == 1:
+                    if how == "stopped":
+                        os.system(f"(sleep 12; kill -KILL {os.getpid()}) > /dev/null 2>&1 &")
+                        os.kill(os.getpid(), signal.SIGSTOP)
+                    if how == "killed":
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    raise ValueError("a bug")
+                running.did(torch.ones(1), amount=1)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,17 @@ def of_arrays(search, scores_BSV, frames_B, *arguments):
     return search(on_host(scores_BSV), frames_B.numpy(), *arguments)
 
 
+def assert_searches_agree(*arguments, within=1e-5):
+    """In labels, their frames and, within so much, scores and their parts."""
+    first, *others = [search(*arguments) for search in searches()]
+    for other in others:
+        for left, right in zip(first, other, strict=True):
+            for name in ("labels", "start_frames", "end_frames"):
+                assert [getattr(h, name) for h in left] == [getattr(h, name) for h in right]
+            for name in ("score", "log_prob", "external"):
+                assert [getattr(h, name) for h in left] == pytest.approx([getattr(h, name) for h in right], abs=within)
+
+
 def lm_score(model: BackoffModel, options: ScorerOptions, text: str) -> float:
     """What a word model adds to a finished text, by the definition."""
     index, number = index_ngrams(model), {word: n for n, word in enumerate(model.vocabulary)}
@@ -90,12 +101,7 @@ def test_the_best_sequence_may_differ_from_that_of_the_best_path():
 def test_native_and_python_search_agree_where_the_beam_is_narrow(options):
     frames_B = torch.tensor([25, 0, 13, 1])
     for seed in range(10):
-        logits_BSV = logits(4, 25, 6, seed=seed)
-        first, *others = [search(logits_BSV, frames_B, 3, None, options) for search in searches()]
-        for other in others:
-            for left, right in zip(first, other, strict=True):
-                assert [h.labels for h in left] == [h.labels for h in right]
-                assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-9)
+        assert_searches_agree(logits(4, 25, 6, seed=seed), frames_B, 3, None, options, within=1e-9)
 
 
 def word_scorer(**changes):
@@ -281,12 +287,7 @@ def test_native_and_python_search_agree_with_everything_on(beam, with_hot_words)
         text = SENTENCES if unit == "word" else [list("|".join(words)) for words in SENTENCES]
         scorer = Scorer(LABELS, model=estimate(text, order=3), hot_words=hot_words, options=ScorerOptions(unit=unit))
         for seed in range(4):
-            arguments = (logits(2, 20, 5, seed=seed), torch.tensor([20, 11]), 4, scorer, options)
-            first, *others = [search(*arguments) for search in searches()]
-            for other in others:
-                for left, right in zip(first, other, strict=True):
-                    assert [h.labels for h in left] == [h.labels for h in right]
-                    assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
+            assert_searches_agree(logits(2, 20, 5, seed=seed), torch.tensor([20, 11]), 4, scorer, options)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 100.0])
@@ -297,14 +298,8 @@ def test_native_and_python_search_agree_however_flat_or_steep_the_scores(scale, 
     text = [[*words, labels[-1] + "b"] for words in SENTENCES]
     hot_words = {"ab c": 40.0, "b": 0.5}  # a boost far above all scores
     for scorer in (None, Scorer(labels, model=estimate(text, order=3)), Scorer(labels, hot_words=hot_words)):
-        logits_BSV = logits(2, 14, vocabulary, scale=scale)
-        first, *others = [
-            search(logits_BSV, torch.tensor([14, 9]), vocabulary - 1, scorer, options) for search in searches()
-        ]
-        for other in others:
-            for left, right in zip(first, other, strict=True):
-                assert [h.labels for h in left] == [h.labels for h in right]
-                assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
+        scores_BSV = logits(2, 14, vocabulary, scale=scale)
+        assert_searches_agree(scores_BSV, torch.tensor([14, 9]), vocabulary - 1, scorer, options)
 
 
 def test_no_history_gives_a_word_more_than_its_bound():
@@ -424,24 +419,6 @@ def test_a_closed_list_of_which_nothing_fits_has_no_hypotheses():
     found = ctc.beam_search(logits_BSV, [2, 3], blank=4, scorer=Scorer(LABELS, words=["abc"]))
     assert found[0] == []
     assert found[1]
-
-
-@pytest.mark.parametrize("with_scorer", [False, True])
-@pytest.mark.parametrize("beam", [1, 3, 50])
-def test_both_searches_find_the_same_frames(beam, with_scorer):
-    scorer = word_scorer()[0] if with_scorer else None
-    options = BeamOptions(beam=beam, n_best=beam)
-    for seed in range(6):
-        arguments = (logits(2, 25, 5, seed=seed), torch.tensor([25, 12]), 4, scorer, options)
-        first, *others = [search(*arguments) for search in searches()]
-        for other in others:
-            for left, right in zip(first, other, strict=True):
-                for one, two in zip(left, right, strict=True):
-                    assert (one.labels, one.start_frames, one.end_frames) == (
-                        two.labels,
-                        two.start_frames,
-                        two.end_frames,
-                    )
 
 
 def test_the_frames_are_those_of_the_best_path_where_the_beam_keeps_all():

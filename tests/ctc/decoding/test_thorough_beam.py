@@ -11,7 +11,7 @@ import ctc
 from ctc.decoding.beam import BeamOptions
 from ctc.language_models.scorer import Scorer, ScorerOptions
 from ctc.ngram import estimate
-from tests.ctc.decoding.test_beam import LABELS, SENTENCES, logits, searches
+from tests.ctc.decoding.test_beam import LABELS, SENTENCES, assert_searches_agree, logits, searches
 from tests.ctc.enumeration import prefix_log_probs
 
 BLANK = 4
@@ -97,13 +97,7 @@ def test_native_and_python_search_agree(which, cuts):
     for seed, beam in enumerate((1, 2, 5, 12)):
         logits_BSV = logits(4, 25, 5, seed=seed, scale=1.0)
         wanted = BeamOptions(beam=beam, n_best=beam, thorough=True, **cuts)
-        first, *others = [search(logits_BSV, frames_B, BLANK, scorers()[which], wanted) for search in searches()]
-        for other in others:
-            for left, right in zip(first, other, strict=True):
-                assert [h.labels for h in left] == [h.labels for h in right]
-                assert [h.log_prob for h in left] == pytest.approx([h.log_prob for h in right], abs=1e-9)
-                assert [h.external for h in left] == pytest.approx([h.external for h in right], abs=1e-9)
-                assert [h.start_frames for h in left] == [h.start_frames for h in right]
+        assert_searches_agree(logits_BSV, frames_B, BLANK, scorers()[which], wanted, within=1e-9)
 
 
 @pytest.mark.parametrize("scale", [0.0, 2.0, 30.0, 300.0])

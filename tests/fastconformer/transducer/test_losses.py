@@ -114,11 +114,10 @@ def test_rnnt_on_the_labels_of_tdt_is_what_omega_chooses(path: str):
     np.testing.assert_allclose(gradient, golden["tdt_d01234_omega_rnnt_grad"][..., :17], atol=2e-5)
 
 
-@pytest.mark.parametrize("fastemit", [0.0, 0.3])
-def test_fastemit_raises_loss_and_gradient_of_labels(path: str, fastemit: float):
+def test_fastemit_raises_loss_and_gradient_of_labels(path: str):
     batch = random_batch()
-    expected, expected_gradient = truth(batch, fastemit=fastemit)
-    found, gradient = loss_and_gradient(batch, fastemit=fastemit, skip_below=0.0)
+    expected, expected_gradient = truth(batch, fastemit=0.3)
+    found, gradient = loss_and_gradient(batch, fastemit=0.3, skip_below=0.0)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-12)
 

@@ -1,4 +1,5 @@
 import contextlib
+import gc
 import io
 import itertools
 import json
@@ -7,19 +8,25 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import soundfile
 
 from benchmarks.serving import offline
 from common.audio.waveform import AudioError
+from common.config import ConfigError
 from common.recognition.output.writing import rendered
 from tests.timing import quickest
+from trt import run
 from trt.client import ClientConfig, command, main
 from trt.client.asking import Server, ServerError, percentile, transcript_from
 from trt.client.load import load
 from trt.client.measuring import ClientClip, measure
+from trt.client.streaming import in_real_time
 from trt.runtime.recognizer import Recognizer
 
 REPOSITORY = Path(__file__).parents[3]
@@ -42,6 +49,27 @@ def test_files_and_folders_are_transcribed_as_without_a_server(server, jasper, c
     assert capsys.readouterr().out == rendered(expected[1], "srt", with_name=True)
 
 
+def test_of_a_manifest_the_error_rate_and_the_status_are_those_without_a_server(
+    server, jasper, clips, tmp_path, capsys
+):
+    listed = tmp_path / "listed.jsonl"
+    rows = [{"audio_filepath": str(clip), "text": f"Two {clip.stem}", "duration": 1.0} for clip in clips[:3]]
+    rows[1]["audio_filepath"] = "gone.wav"
+    listed.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    outputs = tmp_path / "here.txt", tmp_path / "there.txt"
+    assert run.main(run.RunConfig(model=jasper.with_suffix(".onnx"), inputs=(listed,), output=outputs[0])) == 1
+    here = capsys.readouterr().err.splitlines()
+    asked = ClientConfig(action="transcribe", inputs=(str(listed),), url=server.url, output=outputs[1])
+    assert main(asked) == 1
+    there = capsys.readouterr().err.splitlines()
+    assert there[-2:] == here[-2:]
+    assert there[-2].startswith("WER ")
+    assert there[-2].endswith(" errors in 4 words of 2 utterances")
+    assert outputs[0].read_text() == outputs[1].read_text()
+    with pytest.raises(ConfigError, match="cannot be written to: it is read"):
+        main(replace(asked, output=listed))
+
+
 def test_a_text_is_spoken_into_a_file(server, tmp_path, capsys):
     for name in ("a.wav", "a.flac", "a.mp3"):
         assert main(ClientConfig(action="speak", inputs=("Hello.",), url=server.url, output=tmp_path / name)) == 0
@@ -52,7 +80,8 @@ def test_a_text_is_spoken_into_a_file(server, tmp_path, capsys):
     assert not (tmp_path / "a.doc").exists()
 
 
-def test_a_recording_is_streamed_as_it_would_be_spoken(server, clips, capsys):
+def test_a_recording_is_streamed_as_it_would_be_spoken(server, clips, monkeypatch, capsys):
+    monkeypatch.setattr("trt.client.command.in_real_time", partial(in_real_time, speed=10.0))
     assert main(ClientConfig(action="live", inputs=(str(clips[1]),), url=server.url)) == 0
     told = capsys.readouterr()
     assert told.out.split()
@@ -118,6 +147,14 @@ def test_the_first_sound_and_captions_are_measured(server, clips, capsys):
         main(ClientConfig(inputs=("...",), of="speech", **asked))
 
 
+@pytest.fixture
+def _looks_at_the_clock(monkeypatch):
+    """Each takes a client a thousand seconds: its end comes after so many, however busy the processor is."""
+    looks = itertools.count(0, 1000)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + next(looks), thread_time=time.thread_time)
+    monkeypatch.setattr("trt.client.load.time", clock)
+
+
 @contextlib.contextmanager
 def answering(answer):
     """The address of a server that sends `answer` of the number of each request, and closes where that is nothing."""
@@ -142,14 +179,14 @@ def answer_of(content: bytes, status: bytes = b"200 OK") -> bytes:
     return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(content), content)
 
 
+@pytest.mark.usefixtures("_looks_at_the_clock")
 def test_answers_that_are_swapped_are_counted():
     with answering(lambda n: answer_of(b"another" if n % 3 == 0 else b"own")) as url:
-        found = load(url, [b"x"], [b"own"], clients=1, seconds=0.3)
-    assert found.wrong == pytest.approx(len(found.latencies) / 3, abs=1)
-    assert found.wrong
-    assert not found.errors
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=30_000)  # three looks a request
+    assert (found.wrong, len(found.latencies), found.errors) == (4, 10, [])
 
 
+@pytest.mark.usefixtures("_looks_at_the_clock")
 def test_an_answer_that_comes_in_parts_is_put_together():
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -164,22 +201,32 @@ def test_an_answer_that_comes_in_parts_is_put_together():
     threading.Thread(target=answer, daemon=True).start()
     with listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=2)
-    assert found.numbers[:2] == [0, 1]
-    assert (found.wrong, found.errors) == (0, [])
+        found = load(url, [b"x", b"y"], [b"own", b"own"], clients=1, seconds=12_000)
+    assert (found.numbers, found.wrong, found.errors) == ([0, 1, 0, 1], 0, [])
 
 
+@pytest.mark.usefixtures("_looks_at_the_clock")
 def test_a_busy_server_and_a_broken_connection_are_asked_again_and_a_refusal_is_told(monkeypatch):
     monkeypatch.setattr("trt.client.load.WAITS", (0.01, 0.01))
     answers = {0: answer_of(b"", b"503 busy"), 1: b"", 2: answer_of(b"own"), 3: answer_of(b"no such", b"404 Not Found")}
-    with answering(lambda n: answers[n] if n in answers else time.sleep(0.1) or answer_of(b"own")) as url:
-        found = load(url, [b"x"], [b"own"], clients=1, seconds=2)
+    with answering(answers.get) as url:
+        found = load(url, [b"x"], [b"own"], clients=1, seconds=5_000)
     assert found.errors == [f"{url}: status 404: no such"]
-    assert found.latencies[0] > 0.02
+    assert found.latencies[0] > 1000.02
     assert found.wrong == 0
     with answering(lambda n: b"") as url:
-        found = load(url, [b"x"], [b"own"], clients=2, seconds=0.3)
+        found = load(url, [b"x"], [b"own"], clients=2, seconds=5_000)
     assert set(found.errors) == {f"{url}: the connection was closed; tried 3 times"}
+
+
+def test_a_connection_on_which_no_request_can_follow_is_closed(monkeypatch, recwarn):
+    monkeypatch.setattr("trt.client.load.WAITS", ())
+    for answer, told in ((b"HTTP/1.1 200 OK\r\n\r\n", "an answer without Content-Length"), (b"", "the connection was")):
+        with answering(lambda n, answer=answer: answer) as url:
+            found = load(url, [b"x"], [b"own"], clients=1, seconds=0.1)
+        assert told in found.errors[0]
+    gc.collect()
+    assert not [str(warned.message) for warned in recwarn if warned.category is ResourceWarning]
 
 
 def test_the_clients_take_little_processor_time():

@@ -55,7 +55,7 @@ def test_sizes_are_batches_and_lengths():
 def test_an_engine_is_built_without_a_device_and_says_what_it_is_for(model, precision, tmp_path):
     pytest.importorskip("tensorrt_rtx_bindings")
     path = model if precision == "fp32" else model.with_name("half.onnx")
-    cfg = BuildConfig(model=path, out=tmp_path / "m.engine", precision=precision, compute_capability=("8.6", "8.9"))
+    cfg = BuildConfig(model=path, out=tmp_path / "m.engine", compute_capability=("8.6", "8.9"))
     out = main(cfg)
     facts = check(out, capability="8.9", library="tensorrt_rtx", version=json.loads(beside(out))["version"])
     assert facts["bytes"] == out.stat().st_size > 1000
@@ -164,9 +164,7 @@ def built_of(graph, folder, precision="fp32", clips=()):
     elif precision == "int8":
         content = to_int8(program, clips, graph.metadata, Quantisation(target="tensorrt", most_errors=10)).content
     (folder / "m.onnx").write_bytes(content)
-    cfg = BuildConfig(
-        model=folder / "m.onnx", precision=precision, compute_capability=("8.6",), profile="1x1s,2x2s,4x4s"
-    )
+    cfg = BuildConfig(model=folder / "m.onnx", compute_capability=("8.6",), profile="1x1s,2x2s,4x4s")
     return main(cfg).stat().st_size
 
 
@@ -208,16 +206,15 @@ def saved(model, tmp_path, **facts):
 
 
 @pytest.mark.parametrize(
-    ("facts", "precision", "message"),
+    ("facts", "message"),
     [
-        ({}, "fp16", "is fp32, not fp16; networks are strongly typed: export it with --precision fp16"),
-        ({"precision": "int8"}, "int8", "its 8-bit activations have no sign, for processors, which TensorRT does not"),
-        ({"part": "whole"}, "fp32", "decides its length itself, and an engine wants it beforehand; export --part enc"),
+        ({"precision": "int8"}, "its 8-bit activations have no sign, for processors, which TensorRT does not"),
+        ({"part": "whole"}, "decides its length itself, and an engine wants it beforehand; export --part enc"),
     ],
 )
-def test_a_model_of_which_no_engine_can_be_built_is_named(model, tmp_path, facts, precision, message):
+def test_a_model_of_which_no_engine_can_be_built_is_named(model, tmp_path, facts, message):
     with pytest.raises(EngineError, match=message):
-        main(BuildConfig(model=saved(model, tmp_path, **facts), precision=precision))
+        main(BuildConfig(model=saved(model, tmp_path, **facts)))
 
 
 def test_what_is_no_model_is_one_line(tmp_path):

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+import torch
 
 import fastpitch
 from fastpitch import export
 from fastpitch.front.control import Control, ControlError
-from fastpitch.front.symbols import TextProcessor
+from fastpitch.front.symbols import EncodedText, TextProcessor
 from fastpitch.speaking.sentences import Saying, SynthesisError
 from fastpitch.vocoders.spans import CHUNK_FRAMES
 from trt.facts import ModelError, facts_in
@@ -107,6 +108,24 @@ def test_what_cannot_be_said_is_told(tts):
     assert np.isfinite(tts.say("Hi.", pitch_shift_hz=1e38).samples).all()
     with pytest.raises(ControlError, match=r"speaker 2: .*tts\.onnx has 0 to 1"):
         tts.say("Hi.", speaker=2)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_spectrogram_that_is_not_finite_is_told_in_one_line(tts, voice, value):
+    (piece,) = tts.plan("Hi.")
+    for own, made in ((tts, np.asarray), (fastpitch.load(voice / "tts.pt", device="cpu"), torch.from_numpy)):
+        said = own.sentence(piece)
+        mel_MT = np.asarray(said.mel_MT).copy()
+        mel_MT[3, 1] = value
+        assert own.problem(said) == ""
+        assert "gives NaN in fp32; its weights are damaged" in own.problem(said._replace(mel_MT=made(mel_MT)))
+
+
+def test_of_pauses_alone_there_is_no_sentence(tts, voice):
+    (*_, pause) = tts.plan("Hi. <break time='1s'/>")
+    for own in (tts, fastpitch.load(voice / "tts.pt", device="cpu")):
+        assert own.sentences([pause._replace(encoded=EncodedText([], [], [], []))]) == []
 
 
 def test_the_marks_that_a_checkpoint_has_not_learned_are_left_out_as_there(voice, tts, monkeypatch):

@@ -81,6 +81,20 @@ def plain(words) -> list:
     return [word[:3] for word in words]
 
 
+def fed_together(pool, parts, *, begins, ways) -> list:
+    """The words of each part as a stream, each of which comes once the first has been fed so many samples."""
+    sessions: dict = {}
+    words: list = [[] for _ in parts]
+    for at in range(0, max(map(len, parts)) + max(begins), 7_000):
+        sessions |= {i: pool.session(**ways[i]) for i, begin in enumerate(begins) if begin == at}
+        feeds = [(session, parts[i][at - begins[i] :][:7_000]) for i, session in sessions.items()]
+        for i, update in zip(sessions, pool.feed(feeds), strict=True):
+            words[i] += update.words
+    for i, update in zip(sessions, pool.finish(list(sessions.values())), strict=True):
+        words[i] += update.words
+    return [plain(own) for own in words]
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_a_stream_takes_half_the_digits_inside_of_its_modules_too(speech, precision):
     asr = streaming(1, precision=precision)
@@ -161,20 +175,8 @@ def test_many_sessions_share_a_batch_and_find_what_each_finds_alone(speech, prec
     parts = [speech[start : start + n] for start, n in ((0, 60_000), (9_000, 33_333), (30_000, 81_000), (0, 500))]
     expected = [plain(fed(asr.session(), part, [3_000])) for part in parts]
     pool = asr.pool()
-    sessions = [pool.session() for _ in parts[:3]]
-    found: dict = {session: [] for session in sessions}
-    for at in range(0, 90_000, 7_000):
-        if at == 14_000:  # one more comes while the others are under way
-            sessions.append(pool.session())
-            found[sessions[3]] = []
-            for update, session in zip(pool.feed([(sessions[3], parts[3])]), [sessions[3]], strict=True):
-                found[session] += update.words
-        feeds = [(s, part[at : at + 7_000]) for s, part in zip(sessions[:3], parts, strict=False)]
-        for (session, _), update in zip(feeds, pool.feed(feeds), strict=True):
-            found[session] += update.words
-    for session, update in zip(sessions, pool.finish(sessions), strict=True):
-        found[session] += update.words
-    assert [plain(found[session]) for session in sessions] == expected
+    ways = [dict[str, list[str]]()] * 4
+    assert fed_together(pool, parts, begins=(0, 0, 0, 14_000), ways=ways) == expected
     again = [pool.session() for _ in parts]  # in the slots of those that are over
     assert [plain(fed(session, part, [50_000])) for session, part in zip(again, parts, strict=True)] == expected
     assert pool.frames.streams.slots == 4
@@ -228,19 +230,9 @@ def test_a_stream_knows_a_language_model_and_words_of_its_own(speech, tmp_path, 
     assert len({tuple(plain(words)) for words in [*expected, fed(asr.session(**how), speech, [9_000])]}) == 4
     for words, own in zip(each, expected, strict=True):
         assert plain(fed(asr.session(decoder=decoder, hot_words=words, **how), speech, [5_000, 1])) == plain(own)
-    pool = asr.pool(decoder=decoder, **how)
-    sessions = [pool.session(hot_words=words) for words in each[:2]]
-    found: dict = {session: [] for session in sessions}
-    for at in range(0, len(speech) + 30_000, 7_000):
-        if at == 28_000:  # one more, which has heard nothing yet
-            sessions.append(pool.session(hot_words=each[2]))
-            found[sessions[2]] = []
-        feeds = [(s, speech[max(0, at - 28_000 * (i == 2)) :][:7_000]) for i, s in enumerate(sessions)]
-        for (session, _), update in zip(feeds, pool.feed(feeds), strict=True):
-            found[session] += update.words
-    for session, update in zip(sessions, pool.finish(sessions), strict=True):
-        found[session] += update.words
-    assert [plain(found[session]) for session in sessions] == [plain(words) for words in expected]
+    ways = [{"hot_words": words} for words in each]
+    found = fed_together(asr.pool(decoder=decoder, **how), [speech] * 3, begins=(0, 0, 28_000), ways=ways)
+    assert found == [plain(words) for words in expected]
 
 
 @pytest.mark.parametrize("head", ["transducer", "ctc"])
@@ -262,6 +254,13 @@ def test_a_beam_gives_words_once_and_shows_what_is_still_open(speech, is_streami
     assert any(len(update.pending.split()) > 1 for update in updates)
     assert not session.finish().pending
     assert asr.pool(decoder=decoder, **how).bytes_per_stream < 500_000
+
+
+def test_a_search_of_a_stream_without_the_native_library_is_refused_by_its_name(monkeypatch):
+    monkeypatch.setattr("ctc.decoding.stream._native.load", lambda: None)
+    asr = streaming(1)
+    with pytest.raises(ValueError, match="a search also needs the native library"):
+        asr.session(decoder=asr.decoder(DecodingOptions(beam=4), head="ctc"))
 
 
 def test_what_a_stream_cannot_be_decoded_with_is_named():

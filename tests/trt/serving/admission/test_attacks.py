@@ -6,6 +6,7 @@ import http.client
 import io
 import json
 import os
+import queue
 import select
 import signal
 import socket
@@ -232,7 +233,7 @@ def test_a_request_for_more_memory_than_there_is_is_told_to_come_again():
 def test_what_is_no_http_is_refused(narrow, content):
     with connected(narrow) as connection, contextlib.suppress(OSError):
         connection.sendall(content)
-        connection.settimeout(0.5)
+        connection.settimeout(0.1)
         connection.recv(1000)
     still_answers(narrow)
 
@@ -371,14 +372,24 @@ def test_a_form_of_too_much_is_refused(narrow, content, message):
     still_answers(narrow)
 
 
-def test_a_connection_on_which_no_request_begins_is_closed():
-    cfg = ServeConfig(asr=Path("none"), port=0, limits=replace(LIMITS, client_seconds=2.0))
+def test_a_connection_on_which_no_request_begins_is_closed(monkeypatch):
+    cfg = ServeConfig(asr=Path("none"), port=0, limits=replace(LIMITS, client_seconds=77.0))
+    looks, call_later = queue.SimpleQueue(), asyncio.BaseEventLoop.call_later
+
+    def held(loop, delay, callback, *arguments, **how):
+        if delay != cfg.limits.client_seconds:
+            return call_later(loop, delay, callback, *arguments, **how)
+        return looks.put(lambda: loop.call_soon_threadsafe(callback, *arguments))
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_later", held)
     with served(cfg, pretended(cfg)) as server, contextlib.ExitStack() as stack:
         silent, slow, later = (stack.enter_context(connected(server)) for _ in range(3))
         slow.sendall(b"GET /health HTTP/1.1\r\nHost:")
         later.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
         assert answer_of(later)[0] == 200
         later.sendall(b"GET /health HTTP/1.1\r\nHo")
+        for _ in range(6):  # two at each
+            looks.get()()
         for connection in (silent, slow, later):
             assert connection.recv(1) == b""
 
