@@ -38,16 +38,13 @@ def kept() -> Iterator[bool]:
 def uncollected() -> Iterator[None]:
     """Within it Python's collector of garbage passes over what is there now: torch's modules, some 40 ms each time.
 
-    What is garbage by then is kept to the end. To collect it first would take a second where much is imported. Where
-    something is frozen already, that and what comes to it stay so.
+    What is garbage by then is kept to the end. To collect it first would take a second where much is imported.
     """
-    is_first = gc.get_freeze_count() == 0
     gc.freeze()
     try:
         yield
     finally:
-        if is_first:
-            gc.unfreeze()
+        gc.unfreeze()
 
 
 def in_one_heap() -> None:
