@@ -24,7 +24,7 @@ from fastpitch.speaking.synthesizer import Synthesizer
 
 Part = Literal["whole", "encoder", "decoder"]
 OUTPUTS = ("conditioned_BLC", "symbol_frames_BL", "spoken_pitch_BL", "spoken_energy_BL")
-"""Of the encoder: symbols with pitch and energy added, the frames of each, and the pitch and energy that they have."""
+"""What the encoder gives: symbols with pitch and energy added, the frames of each, their pitch and their energy."""
 
 
 class PlainAttention(nn.Module):

@@ -20,8 +20,9 @@ from common.devices.precision import InferencePrecision, cast_for_inference, flo
 from common.features import Features, LogMel, LogMelConfig
 from common.recognition.cutting.chunks import AudioChunk, chunks
 from common.recognition.cutting.tensors import in_batches, padded
-from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.output.transcripts import Transcript
+from common.recognition.reading import transcripts
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Source, read_ahead
 from common.text.language import Language, Spelling

@@ -17,8 +17,9 @@ from common.devices.fastest import Choice, fastest, voice_like
 from common.devices.precision import Precision, cast_for_inference, float32_math
 from common.recognition.cutting.chunks import AudioChunk, chunks
 from common.recognition.cutting.tensors import in_batches, padded
-from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.output.transcripts import Transcript
+from common.recognition.reading import not_finite, transcripts
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Source, read_ahead
 from common.runs.checkpoint import CheckpointError

@@ -42,7 +42,7 @@ class DecodingState:
     """How far an utterance is decoded whose frames come in parts."""
 
     state: DecoderState | BeamState | ctc.BeamStream | CTCRun | None
-    """Of a transducer's decoder or its search, of CTC's search, or the piece of CTC that may go on."""
+    """What a transducer's decoder, its search or CTC's search goes on from, or the piece of CTC that may go on."""
     scorer: ctc.Scorer | None = None
     """What is known of it besides the network."""
     frames: int = 0

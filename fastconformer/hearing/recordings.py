@@ -16,8 +16,9 @@ import numpy as np
 
 from common.audio.silence import Keep
 from common.recognition.cutting.chunks import WINDOW, AudioChunk, by_length, long_batches
-from common.recognition.decoding import DecodingOptions, gives
+from common.recognition.decoding import DecodingOptions
 from common.recognition.output.transcripts import Transcript, Word
+from common.recognition.reading import gives
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Recording, Source, read_ahead
 from common.text.pieces import Pieces

@@ -230,7 +230,7 @@ PUBLISHED = ("base_960h", "base_100h", "base_10h", "base_1h", "vox_960h")
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_recipes_have_the_numbers_that_no_variable_of_their_scripts_says(name):
-    """Of the others, see tests/scripts/test_recipes.py."""
+    """The other recipes are tested in tests/scripts/test_recipes.py."""
     cfg = config.load(FinetuneConfig, CONFIGS / f"finetune_{name}.toml")
     said = {"time_prob": cfg.mask.time_prob, "channel_prob": cfg.mask.channel_prob}
     assert cfg.mask == MaskConfig(channel_length=64, equal_counts=True, **said)

@@ -12,8 +12,9 @@ import numpy as np
 import onnxruntime
 
 from common.recognition.cutting.chunks import AudioChunk, chunks, in_batches, padded
-from common.recognition.decoding import CTCDecoder, DecodingOptions, transcripts
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.output.transcripts import Transcript
+from common.recognition.reading import transcripts
 from common.recognition.recognizer import OnError, SpeechRecognizer
 from common.recognition.sources.recordings import Source, read_ahead
 from common.text.vocabulary import Language

@@ -31,7 +31,7 @@ NO_SPACES = ("ja", "zh", "th")
 TAIL_SECONDS = 0.3
 """How long after its last label a word may end."""
 UNTIMED = Recording("", np.zeros(0, np.float32), 1.0)
-"""Of words whose times are known otherwise."""
+"""Stands for the recording of words whose times are known otherwise."""
 NAN, GAP = "nan", "gap"
 """Flags of a text for which the network gave no numbers, and of one that had left out some of what is said."""
 

@@ -33,8 +33,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from common.audio.silence import Cut
-from common.recognition.decoding import gives
 from common.recognition.output.transcripts import Word, text_of
+from common.recognition.reading import gives
 from common.recognition.sources.recordings import Recording
 from common.text.pieces import word_groups
 from fastconformer.hearing.greedy import CTCDecoding, DecodingState, TransducerDecoding

@@ -8,8 +8,9 @@ import ctc
 from common.audio.silence import Cut
 from common.config import ConfigError
 from common.recognition import decoding
-from common.recognition.decoding import CTCDecoder, DecodingOptions, not_finite, transcripts
+from common.recognition.decoding import CTCDecoder, DecodingOptions
 from common.recognition.output.transcripts import Letter, Reading, words_of
+from common.recognition.reading import not_finite, transcripts
 from common.recognition.sources.recordings import Recording
 from ctc.ngram import estimate
 

@@ -318,7 +318,7 @@ class IncomingSound:
 
     @property
     def seconds(self) -> float:
-        """Of all that came."""
+        """How long all that came lasts."""
         return self.bytes / math.prod(self.format)
 
 
